@@ -1,0 +1,1 @@
+//! Stacks in network namespaces with real servers and emulated links.

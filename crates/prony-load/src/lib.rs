@@ -1,0 +1,1 @@
+//! Drives requests: pacer x protocol x stop rule, one loop; records intended and actual send time.

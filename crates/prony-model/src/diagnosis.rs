@@ -1,0 +1,187 @@
+//! What a diagnosis says: finding, evidence, what was excluded, what could not be seen.
+//!
+//! The JSON form is `prony.diagnosis/1`; its fields are part of the interface and only grow.
+
+use crate::gap::Gap;
+use crate::knob::Knob;
+use crate::run::Cost;
+use serde::{Deserialize, Serialize};
+
+/// Schema name of the JSON form.
+pub const SCHEMA: &str = "prony.diagnosis/1";
+
+/// Name of a cause, like `upstream-keepalive-off`; `none` and `inconclusive` are verdicts without a cause.
+pub type CauseId = String;
+
+/// How sure a verdict is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// A hint: one kind of evidence.
+    #[default]
+    Low,
+    /// Evidence agrees, but no intervention was possible or its interval is wide.
+    Medium,
+    /// Structure, deviation, order in time and the response to an intervention agree.
+    High,
+}
+
+/// Whether a piece of evidence speaks for or against a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EvidenceVerdict {
+    /// Speaks for it.
+    Supports,
+    /// Speaks against it.
+    Refutes,
+}
+
+/// One fact in a chain of evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// What it shows, as a sentence.
+    pub claim: String,
+    /// Metric or derived quantity, like `tcp.active_opens / request`.
+    pub metric: String,
+    /// Host it was read on.
+    pub host: String,
+    /// Value at the level `at`.
+    pub value: f64,
+    /// Unit of value, baseline and threshold.
+    pub unit: String,
+    /// The same below the knee; none when it was not read there.
+    pub baseline: Option<f64>,
+    /// The border between for and against; none for plain facts.
+    pub threshold: Option<f64>,
+    /// Where the threshold comes from: a command, a citation, or `guess`.
+    pub origin: String,
+    /// For or against.
+    pub verdict: EvidenceVerdict,
+}
+
+/// A cause that was checked and ruled out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Excluded {
+    /// Which cause.
+    pub cause: CauseId,
+    /// The fact that rules it out, with its figure.
+    pub because: String,
+}
+
+/// A cause that the evidence allows, with the share of time or capacity that it explains.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Which cause.
+    pub cause: CauseId,
+    /// At which host.
+    pub hop: String,
+    /// Share of the limiting time or capacity it explains, 0 to 1.
+    pub score: f64,
+}
+
+/// What an intervention does to its target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum InterventionKind {
+    /// CPU of a host's processes, by a quota with a short period.
+    Cpu,
+    /// Rate of what a host sends on an interface, in bits per second before the dose.
+    LinkRate {
+        /// Interface name inside the host.
+        interface: String,
+        /// What passes without the dose, in bits per second.
+        from_bits_per_s: f64,
+    },
+    /// Connections of the closed loop: more of them, which relieves a stack that only waits.
+    Concurrency,
+    /// The suspect is removed by its remedy.
+    Removal {
+        /// What is turned.
+        knob: Knob,
+    },
+}
+
+/// An intervention: planned with `pairs` = 0, then with what it showed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Intervention {
+    /// Host that it is done to.
+    pub target: String,
+    /// What is done.
+    #[serde(flatten)]
+    pub what: InterventionKind,
+    /// True for the negative control: nothing is expected to happen.
+    pub control: bool,
+    /// Share by which the resource is made worse (for concurrency: by which it is raised).
+    pub dose: f64,
+    /// Elasticity of throughput; for a removal: relative gain. None before it was done.
+    pub elasticity: Option<f64>,
+    /// Lower end of the 95 % interval.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Pairs of trials.
+    pub pairs: u32,
+}
+
+/// The finding that stands, or `none`, or `inconclusive`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Cause id, `none` (headroom left) or `inconclusive`.
+    pub cause: CauseId,
+    /// Host; empty when there is none.
+    pub hop: String,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Structure, deviation, order in time and the response to an intervention all agree.
+    pub grounded: bool,
+    /// Relative gain in throughput that the remedy is predicted to bring; none when it cannot be said.
+    pub predicted_gain: Option<f64>,
+    /// One sentence for a person: what limits, where, and by how much.
+    pub summary: String,
+    /// The four tests of grounding, each with what was seen.
+    #[serde(default)]
+    pub grounding: Vec<GroundingTest>,
+}
+
+/// One of the four tests that make a verdict grounded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroundingTest {
+    /// `structure`, `deviation`, `order` or `response`.
+    pub test: String,
+    /// Whether it holds.
+    pub holds: bool,
+    /// What was seen.
+    pub detail: String,
+}
+
+/// A way to mend the cause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Remedy {
+    /// What to do, as a sentence for a person.
+    pub advice: String,
+    /// The knob that does it, when prony can turn it.
+    pub knob: Option<Knob>,
+}
+
+/// The answer to: what stops it?
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Diagnosis {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Every cause that the evidence allows, the strongest first.
+    pub candidates: Vec<Candidate>,
+    /// The chain of evidence of the verdict.
+    pub evidence: Vec<Evidence>,
+    /// Causes that were ruled out.
+    pub excluded: Vec<Excluded>,
+    /// What was done to test it.
+    pub interventions: Vec<Intervention>,
+    /// What could not be seen.
+    pub gaps: Vec<Gap>,
+    /// Ways to mend it, the first being the one that `prony tune` applies.
+    pub remedies: Vec<Remedy>,
+    /// What prony itself cost.
+    pub cost: Cost,
+}

@@ -1,0 +1,134 @@
+//! Settings that can be read, applied, checked and undone: their names and values, not how they are turned.
+
+use serde::{Deserialize, Serialize};
+
+/// Which knob. The text form is that of `prony tune --knob NAME=VALUE`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum KnobId {
+    /// `nginx.upstream_keepalive`: idle connections per worker, with HTTP/1.1 and no `Connection: close`.
+    NginxUpstreamKeepalive,
+    /// `nginx.access_log`: `off` or `buffer=SIZE`.
+    NginxAccessLog,
+    /// `nginx.worker_processes`.
+    NginxWorkerProcesses,
+    /// `nginx.backlog`: of every `listen`.
+    NginxBacklog,
+    /// `sysctl.NAME`, in the host's network namespace.
+    Sysctl(String),
+    /// `rps_cpus.INTERFACE`: hexadecimal mask of all its receive queues.
+    RpsCpus(String),
+    /// `link_rate.INTERFACE`: rate of what the host sends on it, like `20mbit`, by a token bucket.
+    LinkRate(String),
+    /// `cgroup.cpu_quota`: CPUs, like `0.5`, or `max`.
+    CgroupCpuQuota,
+    /// `cpu_affinity`: CPUs of the host's processes, as a list.
+    CpuAffinity,
+}
+
+impl From<KnobId> for String {
+    fn from(id: KnobId) -> Self {
+        match id {
+            KnobId::NginxUpstreamKeepalive => "nginx.upstream_keepalive".to_string(),
+            KnobId::NginxAccessLog => "nginx.access_log".to_string(),
+            KnobId::NginxWorkerProcesses => "nginx.worker_processes".to_string(),
+            KnobId::NginxBacklog => "nginx.backlog".to_string(),
+            KnobId::Sysctl(name) => format!("sysctl.{name}"),
+            KnobId::RpsCpus(interface) => format!("rps_cpus.{interface}"),
+            KnobId::LinkRate(interface) => format!("link_rate.{interface}"),
+            KnobId::CgroupCpuQuota => "cgroup.cpu_quota".to_string(),
+            KnobId::CpuAffinity => "cpu_affinity".to_string(),
+        }
+    }
+}
+
+impl TryFrom<String> for KnobId {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        const PLAIN: [KnobId; 6] = [
+            KnobId::NginxUpstreamKeepalive,
+            KnobId::NginxAccessLog,
+            KnobId::NginxWorkerProcesses,
+            KnobId::NginxBacklog,
+            KnobId::CgroupCpuQuota,
+            KnobId::CpuAffinity,
+        ];
+        if let Some(id) = PLAIN.into_iter().find(|id| String::from(id.clone()) == text) {
+            return Ok(id);
+        }
+        match text.split_once('.') {
+            Some(("sysctl", name)) if !name.is_empty() => Ok(Self::Sysctl(name.to_string())),
+            Some(("rps_cpus", interface)) if !interface.is_empty() => Ok(Self::RpsCpus(interface.to_string())),
+            Some(("link_rate", interface)) if !interface.is_empty() => Ok(Self::LinkRate(interface.to_string())),
+            _ => {
+                let names: Vec<String> = PLAIN.into_iter().map(String::from).collect();
+                let near = crate::input::nearest(&text, names.iter().map(String::as_str));
+                let hint = near.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
+                Err(format!(
+                    "`{text}` is no knob; there are {}, sysctl.NAME, rps_cpus.INTERFACE, link_rate.INTERFACE{hint}",
+                    names.join(", ")
+                ))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for KnobId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&String::from(self.clone()))
+    }
+}
+
+/// A knob of a host and the value it is to have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Knob {
+    /// Host in the stack.
+    pub host: String,
+    /// Which knob.
+    pub id: KnobId,
+    /// The value, as text.
+    pub value: String,
+}
+
+/// How a change ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeState {
+    /// Applied and not yet undone.
+    Applied,
+    /// Put back exactly as it was.
+    Undone,
+    /// Left in place because the user asked for it.
+    Kept,
+    /// Not put back, because someone else changed it meanwhile.
+    Conflict,
+}
+
+/// A change that was made to a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// What was turned.
+    pub knob: Knob,
+    /// The value before, as text for a person.
+    pub before: String,
+    /// What a person does to make it permanent.
+    pub permanent: String,
+    /// What it changed, as a unified diff or `file: old -> new`.
+    pub diff: String,
+    /// How it ended.
+    pub state: ChangeState,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_text() {
+        for text in ["nginx.access_log", "sysctl.net.core.somaxconn", "rps_cpus.eth0", "cpu_affinity"] {
+            assert_eq!(String::from(KnobId::try_from(text.to_string()).unwrap()), text);
+        }
+        let error = KnobId::try_from("nginx.acces_log".to_string()).unwrap_err();
+        assert!(error.ends_with("did you mean `nginx.access_log`?"), "{error}");
+    }
+}

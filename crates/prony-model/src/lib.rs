@@ -1,0 +1,34 @@
+//! The vocabulary of prony: every word of the domain is a type here, and every unit is in a type or in a name.
+//!
+//! This crate does no IO and reads no clock. It parses text that others have read, and it never decides anything.
+//! Invariant: a fact that could not be read is a [`Gap`] with a reason, never 0 and never -1.
+
+pub mod diagnosis;
+pub mod event;
+pub mod gap;
+pub mod input;
+pub mod knob;
+pub mod lab;
+pub mod load;
+pub mod metric;
+pub mod proof;
+pub mod run;
+pub mod series;
+pub mod stack;
+pub mod units;
+
+pub use diagnosis::{
+    Candidate, CauseId, Confidence, Diagnosis, Evidence, EvidenceVerdict, Excluded, Intervention, InterventionKind,
+    Verdict,
+};
+pub use event::Event;
+pub use gap::Gap;
+pub use input::InputError;
+pub use knob::{Change, Knob, KnobId};
+pub use load::{Arrivals, ErrorCounts, Latency, LoadPlan, LoadResult, RequestSpec};
+pub use metric::{Metric, MetricKind, Unit};
+pub use proof::{Effect, Proof, ProofVerdict};
+pub use run::{Level, Purpose, Run, RunEnd, Trial, Window};
+pub use series::{Sample, SeriesKey, SeriesSet};
+pub use stack::{Host, Place, ProcessRef, Role, Software, Stack, Workload};
+pub use units::{BitRate, Bytes, Nanos, Rate, Share};

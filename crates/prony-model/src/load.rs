@@ -1,0 +1,230 @@
+//! What to send, and what came back: the plan and the result of one load, without the engine.
+
+use crate::units::{Nanos, Rate};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How arrivals are spaced in open loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// Evenly.
+    Constant,
+    /// Independent of each other, as many users are.
+    #[default]
+    Poisson,
+}
+
+/// One kind of request in a weighted list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestSpec {
+    /// Path and query, like `/1k?a=b`.
+    pub path: String,
+    /// How often, relative to the others.
+    #[serde(default = "one")]
+    pub weight: f64,
+    /// Method; none: the workload's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// Headers besides the workload's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Body; none: the workload's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// Everything the engine needs to know of one load. Self-contained: no file is read later.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadPlan {
+    /// The entry URL, `http://HOST[:PORT]/PATH`.
+    pub url: String,
+    /// Connections over all threads.
+    pub connections: u32,
+    /// Threads; 0: one per CPU in `cpus`, at most one per connection.
+    pub threads: u32,
+    /// CPUs the threads are pinned to, in order; empty: not pinned.
+    pub cpus: Vec<u32>,
+    /// Open loop at this rate over all threads; none: closed loop.
+    pub rate: Option<Rate>,
+    /// Spacing of arrivals in open loop.
+    pub arrivals: Arrivals,
+    /// Not counted, before `duration`.
+    pub warmup: Nanos,
+    /// Counted time.
+    pub duration: Nanos,
+    /// Give up on a response after this time on the wire.
+    pub timeout: Nanos,
+    /// Whether a connection serves more than one request.
+    pub keepalive: bool,
+    /// Close a connection after that many requests; none: never.
+    pub requests_per_connection: Option<u32>,
+    /// Headers of every request, in this order; `Host` is added when missing.
+    pub headers: Vec<(String, String)>,
+    /// Method of requests that name none.
+    pub method: String,
+    /// Body of requests that name none.
+    pub body: Vec<u8>,
+    /// The requests; empty: only the URL's own path.
+    pub requests: Vec<RequestSpec>,
+    /// Seed of every random choice.
+    pub seed: u64,
+}
+
+/// Errors by kind. Every request that was begun and did not end in a complete response is in exactly one of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorCounts {
+    /// connect() failed or was refused.
+    pub connect: u64,
+    /// A send failed (reset, broken pipe).
+    pub write: u64,
+    /// A receive failed, or the server closed before the response was complete.
+    pub read: u64,
+    /// No complete response within the timeout.
+    pub timeout: u64,
+    /// The bytes are no HTTP response, or break a limit (endless headers).
+    pub protocol: u64,
+    /// A complete response with a status of 400 or more (also counted as completed).
+    pub status: u64,
+    /// connect() failed because the generator had no local port left (EADDRNOTAVAIL): its own limit, not the stack's.
+    pub no_local_port: u64,
+    /// A socket could not be made because the generator had no file descriptor left: its own limit.
+    pub no_descriptor: u64,
+}
+
+impl ErrorCounts {
+    /// Requests that failed, whatever the reason.
+    pub fn total(&self) -> u64 {
+        self.connect
+            + self.write
+            + self.read
+            + self.timeout
+            + self.protocol
+            + self.status
+            + self.no_local_port
+            + self.no_descriptor
+    }
+}
+
+/// A latency distribution: the usual quantiles, and the whole histogram.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Number of values.
+    pub count: u64,
+    /// Mean in microseconds.
+    pub mean_us: f64,
+    /// Standard deviation in microseconds.
+    pub stdev_us: f64,
+    /// Quantiles in microseconds.
+    pub p50_us: f64,
+    /// See `p50_us`.
+    pub p75_us: f64,
+    /// See `p50_us`.
+    pub p90_us: f64,
+    /// See `p50_us`.
+    pub p99_us: f64,
+    /// See `p50_us`.
+    pub p999_us: f64,
+    /// See `p50_us`.
+    pub p9999_us: f64,
+    /// The largest value in microseconds.
+    pub max_us: f64,
+    /// The histogram in nanoseconds: HdrHistogram V2 format, base64. Percentiles of several trials come from merging these.
+    pub hdr_v2: String,
+}
+
+/// What one generator thread used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadUse {
+    /// User CPU time within the counted window, in microseconds.
+    pub user_us: f64,
+    /// System CPU time, in microseconds.
+    pub system_us: f64,
+    /// Wall time of the window, in microseconds.
+    pub wall_us: f64,
+}
+
+/// A check that decides whether a result is the stack's or the generator's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gate {
+    /// Short name: `rate`, `schedule-lag`, `cpu`, `little`, `ports`, `descriptors`, `steady`, `server-count`.
+    pub name: String,
+    /// Whether it held.
+    pub held: bool,
+    /// What was seen against what was allowed, as one sentence.
+    pub detail: String,
+    /// Whether its failure means that the generator was the limit (`at least X`), rather than that the result is not valid.
+    pub generator_limited: bool,
+}
+
+/// The result of one load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadResult {
+    /// Counted time, in seconds.
+    pub duration_s: f64,
+    /// Requests whose turn came within the counted time (open loop: the schedule; closed loop: as many as were sent).
+    pub intended: u64,
+    /// Requests sent within the counted time.
+    pub sent: u64,
+    /// Complete responses within the counted time, whatever their status.
+    pub completed: u64,
+    /// Complete responses with status below 400, per second. This is the X of every formula.
+    pub good_per_s: f64,
+    /// All complete responses per second.
+    pub completed_per_s: f64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Connections opened within the counted time.
+    pub connections_opened: u64,
+    /// Errors by kind.
+    pub errors: ErrorCounts,
+    /// Responses by status code.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Latency from the intended send time (equal to `latency_actual` in closed loop).
+    pub latency: Latency,
+    /// Latency from the actual send.
+    pub latency_actual: Latency,
+    /// Actual minus intended send time; empty in closed loop.
+    pub schedule_lag: Latency,
+    /// Completed responses in each whole second of the counted time.
+    pub per_second: Vec<u64>,
+    /// CPU use of each generator thread.
+    pub threads: Vec<ThreadUse>,
+    /// Most requests in flight, seen at any moment; mean of it over the window.
+    pub in_flight_mean: f64,
+    /// Validity gates.
+    pub gates: Vec<Gate>,
+    /// True when the load was stopped before its time.
+    pub interrupted: bool,
+}
+
+impl LoadResult {
+    /// Whether every gate held and the load ran to its end.
+    pub fn is_valid(&self) -> bool {
+        !self.interrupted && self.gates.iter().all(|g| g.held)
+    }
+
+    /// Whether the generator was the limit: then the rate is a lower bound of what the stack can carry.
+    pub fn generator_limited(&self) -> bool {
+        self.gates.iter().any(|g| !g.held && g.generator_limited)
+    }
+
+    /// Share of begun requests that failed; 0 when none was begun.
+    pub fn error_share(&self) -> f64 {
+        let ended = self.completed + self.errors.total() - self.errors.status;
+        if ended == 0 { 0.0 } else { self.errors.total() as f64 / ended as f64 }
+    }
+
+    /// CPU time of the generator per completed request, in microseconds.
+    pub fn generator_cpu_us_per_request(&self) -> f64 {
+        let cpu_us: f64 = self.threads.iter().map(|t| t.user_us + t.system_us).sum();
+        if self.completed == 0 { 0.0 } else { cpu_us / self.completed as f64 }
+    }
+}

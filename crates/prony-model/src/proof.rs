@@ -1,0 +1,78 @@
+//! Whether B is different from A: effect, interval, smallest detectable effect, guards.
+
+use crate::knob::Knob;
+use serde::{Deserialize, Serialize};
+
+/// An effect of B against A on one metric, from paired trials: relative (0.12 is 12 % more).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// What was compared: `good_per_s`, `p99_us`, `error_share`, `cpu_us_per_request`.
+    pub metric: String,
+    /// Geometric mean of A.
+    pub a: f64,
+    /// Geometric mean of B.
+    pub b: f64,
+    /// Relative effect.
+    pub effect: f64,
+    /// Lower end of the 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Smallest effect that this many pairs would have found with 80 % power.
+    pub detectable: f64,
+    /// Exact p-value of the sign permutation test, two-sided.
+    pub p: f64,
+    /// Pairs.
+    pub pairs: u32,
+}
+
+/// What a proof concludes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProofVerdict {
+    /// Throughput is higher, the interval excludes 0, and no guard is broken.
+    Better,
+    /// Throughput is lower, the interval excludes 0.
+    Worse,
+    /// The interval holds 0 and lies within the margin that matters.
+    NoDifference,
+    /// Throughput is higher, but a guard (p99, errors, CPU per request) got worse.
+    GuardBroken,
+    /// The interval is too wide to say.
+    #[default]
+    Inconclusive,
+}
+
+/// A guard metric: it may not get worse by more than its margin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Guard {
+    /// Effect on the guarded metric.
+    pub effect: Effect,
+    /// How much worse is still accepted (relative).
+    pub margin: f64,
+    /// Whether it surely held (upper end of the interval within the margin).
+    pub held: bool,
+    /// Whether it surely broke (lower end beyond the margin).
+    pub broken: bool,
+}
+
+/// A proof by interleaved A/B trials in randomised blocks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// What B turned; none for an A/A run.
+    pub knob: Option<Knob>,
+    /// Conclusion.
+    pub verdict: ProofVerdict,
+    /// Effect on throughput.
+    pub effect: Effect,
+    /// Guards.
+    pub guards: Vec<Guard>,
+    /// Gain that the diagnosis predicted before the proof.
+    pub predicted_gain: Option<f64>,
+    /// One sentence: what was proven, and how the prediction did.
+    pub summary: String,
+    /// Seed of the block order.
+    pub seed: u64,
+    /// Throughput of every trial in the order it ran: (arm, good requests per second).
+    pub trials: Vec<(crate::run::Arm, f64)>,
+}

@@ -1,0 +1,1 @@
+//! Reads one host: procfs, sysfs, netlink, cgroup, server status. Facts only.

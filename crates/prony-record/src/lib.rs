@@ -1,0 +1,1 @@
+//! A run on disk. The only crate that knows the format.

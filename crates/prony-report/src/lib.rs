@@ -1,0 +1,1 @@
+//! What each metric, finding and verdict is called; HTML, Markdown, JSON, CSV.

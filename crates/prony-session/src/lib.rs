@@ -1,0 +1,1 @@
+//! The loop as a state machine without IO, and a driver.

@@ -1,0 +1,1 @@
+//! Knobs: read, plan, apply, check the effect, undo; the journal.

@@ -1,0 +1,2 @@
+//! The `prony` binary: flags, wiring, exit codes.
+fn main() {}

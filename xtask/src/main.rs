@@ -1,0 +1,2 @@
+//! `cargo xtask`: ci, tidy, codegen, bench, faults.
+fn main() {}
