@@ -165,6 +165,8 @@ pub struct Gate {
 /// The result of one load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
+    /// CLOCK_MONOTONIC of the generator's host at the start of the counted time, in nanoseconds.
+    pub counted_from_ns: u64,
     /// Counted time, in seconds.
     pub duration_s: f64,
     /// Requests whose turn came within the counted time (open loop: the schedule; closed loop: as many as were sent).
@@ -173,6 +175,10 @@ pub struct LoadResult {
     pub sent: u64,
     /// Complete responses within the counted time, whatever their status.
     pub completed: u64,
+    /// Complete responses over the whole load: warm-up, counted time, and the requests in flight at its end that were
+    /// waited for. This is what the server must have counted.
+    #[serde(default)]
+    pub responses_total: u64,
     /// Complete responses with status below 400, per second. This is the X of every formula.
     pub good_per_s: f64,
     /// All complete responses per second.
