@@ -3,8 +3,16 @@
 //! Pure: no IO, no clock, and every random choice comes from a seed that the caller names.
 //! Invariant: every formula cites its source in the doc of the function that computes it.
 
+pub mod curve;
+pub mod elasticity;
 pub mod histogram;
+pub mod order;
+pub mod paired;
+pub mod prove;
 pub mod random;
+pub mod steady;
+mod student;
 
+pub use elasticity::Elasticity;
 pub use histogram::{Histogram, merge_latencies};
 pub use random::Random;
