@@ -1,0 +1,143 @@
+//! Control groups of a lab: one per host, with all of its server processes, for accounting and quota. v1 and v2.
+//!
+//! On v2 the `cpu` controller is switched on for children of the root group and stays on: other groups may use it by then.
+//! Invariant: nothing outside `prony-ID` is written, apart from that switch.
+
+use crate::error::file;
+use crate::traces::{Ground, cgroup_name};
+use crate::{LabError, LabId};
+use prony_model::Share;
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+/// Length of a quota period. 100 ms is what the kernel, systemd and container engines use
+/// (Documentation/scheduler/sched-bwc.rst, `cpu.cfs_period_us`), so a throttled host waits as real ones do.
+const QUOTA_PERIOD_US: u64 = 100_000;
+
+/// Mount points of the hierarchies that hold `cpu` and `cpuacct`: one or two of v1, or one of v2. Empty when there is none.
+pub(crate) fn hierarchies(mountinfo: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(mountinfo).unwrap_or_default();
+    parse_mountinfo(&text, |v2| std::fs::read_to_string(v2.join("cgroup.controllers")).unwrap_or_default())
+}
+
+fn parse_mountinfo(text: &str, controllers_of: impl Fn(&Path) -> String) -> Vec<PathBuf> {
+    let mut v1: Vec<PathBuf> = Vec::new();
+    let mut v2 = None;
+    for line in text.lines() {
+        // proc(5): fields, then ` - `, then type, source and options of the file system.
+        let Some((left, right)) = line.split_once(" - ") else { continue };
+        let (Some(mount), mut right) = (left.split(' ').nth(4).map(PathBuf::from), right.split(' ')) else { continue };
+        let (kind, options) = (right.next().unwrap_or_default(), right.nth(1).unwrap_or_default());
+        if kind == "cgroup2" && controllers_of(&mount).split_whitespace().any(|c| c == "cpu") {
+            v2 = v2.or(Some(mount));
+        } else if kind == "cgroup" && options.split(',').any(|o| o == "cpu" || o == "cpuacct") && !v1.contains(&mount) {
+            v1.push(mount);
+        }
+    }
+    if v1.is_empty() { v2.into_iter().collect() } else { v1 }
+}
+
+/// Path of a host's group without the mount point, as `ProcessRef::Cgroup` wants it.
+pub(crate) fn reference(id: &LabId, host: &str) -> String {
+    format!("/{}/{host}", cgroup_name(id))
+}
+
+/// Makes the groups of a host.
+pub(crate) fn make(ground: &Ground, id: &LabId, host: &str) -> Result<(), LabError> {
+    if ground.cgroups.is_empty() {
+        let looked = "/proc/self/mountinfo".to_string();
+        return Err(LabError::NoCgroup { controller: "cpu".to_string(), looked });
+    }
+    for hierarchy in &ground.cgroups {
+        let lab = hierarchy.join(cgroup_name(id));
+        file("create", &lab, std::fs::create_dir_all(&lab))?;
+        for parent in [hierarchy, &lab].into_iter().filter(|p| p.join("cgroup.subtree_control").exists()) {
+            let switch = parent.join("cgroup.subtree_control");
+            let on = file("read", &switch, std::fs::read_to_string(&switch))?;
+            if !on.split_whitespace().any(|c| c == "cpu") {
+                file("write", &switch, std::fs::write(&switch, "+cpu"))?;
+            }
+        }
+        let group = lab.join(host);
+        file("create", &group, std::fs::create_dir_all(&group))?;
+    }
+    Ok(())
+}
+
+/// Limits the CPU time of a host's processes.
+pub(crate) fn set_quota(ground: &Ground, id: &LabId, host: &str, quota: Share) -> Result<(), LabError> {
+    let quota_us = (quota.0 * QUOTA_PERIOD_US as f64).round() as u64;
+    for group in groups(ground, id, host) {
+        let (v1_period, v1_quota) = (group.join("cpu.cfs_period_us"), group.join("cpu.cfs_quota_us"));
+        let v2 = group.join("cpu.max");
+        if v1_quota.exists() {
+            file("write", &v1_period, std::fs::write(&v1_period, QUOTA_PERIOD_US.to_string()))?;
+            return file("write", &v1_quota, std::fs::write(&v1_quota, quota_us.to_string()));
+        }
+        if v2.exists() {
+            return file("write", &v2, std::fs::write(&v2, format!("{quota_us} {QUOTA_PERIOD_US}")));
+        }
+    }
+    let looked = format!("no cpu.cfs_quota_us or cpu.max in {}", reference(id, host));
+    Err(LabError::NoCgroup { controller: "cpu quota".to_string(), looked })
+}
+
+/// `cgroup.procs` of a host's groups, open for writing: who writes 0 there joins.
+pub(crate) fn doors(ground: &Ground, id: &LabId, host: &str) -> Result<Vec<File>, LabError> {
+    let open = |group: PathBuf| {
+        let procs = group.join("cgroup.procs");
+        file("write", &procs, OpenOptions::new().write(true).open(&procs))
+    };
+    groups(ground, id, host).into_iter().map(open).collect()
+}
+
+/// Processes in a group; none when it is gone.
+pub(crate) fn pids(group: &Path) -> Vec<i32> {
+    let text = std::fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.trim().parse().ok()).collect()
+}
+
+fn groups(ground: &Ground, id: &LabId, host: &str) -> Vec<PathBuf> {
+    ground.cgroups.iter().map(|h| h.join(cgroup_name(id)).join(host)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1: &str = "\
+30 25 0:26 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs rw,mode=755
+31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu
+32 30 0:28 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct
+33 30 0:29 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset
+34 30 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+";
+    const V2: &str = "30 25 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    #[test]
+    fn finds_v1_or_v2() {
+        let paths = |text: &str, has: &str| parse_mountinfo(text, |_| has.to_string());
+        let cpu = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(paths(V1, ""), cpu(&["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpuacct"]));
+        assert_eq!(paths(V2, "cpuset cpu io"), cpu(&["/sys/fs/cgroup"]));
+        assert_eq!(paths(V2, "cpuset io"), cpu(&[]));
+        assert_eq!(paths("", "cpu"), cpu(&[]));
+    }
+
+    #[test]
+    fn writes_the_quota_of_v2() {
+        let tmp = tempfile::tempdir().unwrap();
+        let root = tmp.path().to_path_buf();
+        let ground = Ground { run: root.clone(), logs: root.clone(), netns: root.clone(), cgroups: vec![root.clone()] };
+        let id = LabId::parse("00aa").unwrap();
+        std::fs::write(root.join("cgroup.subtree_control"), "memory").unwrap();
+        make(&ground, &id, "lb").unwrap();
+        assert_eq!(std::fs::read_to_string(root.join("cgroup.subtree_control")).unwrap(), "+cpu");
+        let max = root.join("prony-00aa/lb/cpu.max");
+        let error = set_quota(&ground, &id, "lb", Share(0.4)).unwrap_err().to_string();
+        assert!(error.contains("/prony-00aa/lb"), "{error}");
+        std::fs::write(&max, "max 100000").unwrap();
+        set_quota(&ground, &id, "lb", Share(0.4)).unwrap();
+        assert_eq!(std::fs::read_to_string(&max).unwrap(), "40000 100000");
+    }
+}

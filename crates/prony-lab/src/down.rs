@@ -1,0 +1,116 @@
+//! Taking a lab down, whatever state it is in, and finding labs.
+//!
+//! Removal goes by names and not by the state file, so it also works when that is gone. The folder with the state goes last:
+//! as long as anything stands, the lab is listed. Invariant: taking down twice is the same as once.
+
+use crate::error::file;
+use crate::state::{Stage, State};
+use crate::tool::IP;
+use crate::traces::Ground;
+use crate::{Condition, LabError, LabId, LabState, cgroup, sys};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long killed processes may take to go. A guess: a process in an uninterruptible wait on a disk may need seconds.
+const GONE_MAX: Duration = Duration::from_secs(5);
+
+pub(crate) fn down(ground: &Ground, id: &LabId) -> Result<(), LabError> {
+    if let Some(mut state) = State::read(ground, id) {
+        if state.stage == Stage::Building && state.owner.pid != std::process::id() && state.owner.is_alive() {
+            return Err(LabError::BeingBuilt { id: id.as_str().to_string(), pid: state.owner.pid });
+        }
+        state.enter(Stage::GoingDown)?;
+    }
+    kill_all(ground, id)?;
+    for name in ground.namespaces_of(id) {
+        IP.run(&["netns", "del", &name], "")?;
+    }
+    remove_cgroups(ground, id)?;
+    for folder in [ground.log_folder(id), ground.lab(id)] {
+        remove_folder(&folder)?;
+    }
+    remove_empty_parents(ground);
+    Ok(())
+}
+
+fn kill_all(ground: &Ground, id: &LabId) -> Result<(), LabError> {
+    let begun = Instant::now();
+    loop {
+        let pids: Vec<i32> = ground.cgroups_of(id).iter().flat_map(|group| cgroup::pids(group)).collect();
+        if pids.is_empty() {
+            return Ok(());
+        }
+        if begun.elapsed() > GONE_MAX {
+            return Err(LabError::NotGone { id: id.as_str().to_string(), left: format!("processes {pids:?} live") });
+        }
+        pids.into_iter().for_each(sys::kill);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn remove_cgroups(ground: &Ground, id: &LabId) -> Result<(), LabError> {
+    let begun = Instant::now();
+    loop {
+        // A group is busy for some moments after its last process has gone.
+        let failed = ground.cgroups_of(id).into_iter().find_map(|g| Some((std::fs::remove_dir(&g).err()?, g)));
+        match failed {
+            None => return Ok(()),
+            Some((e, group)) if begun.elapsed() > GONE_MAX => return file("remove", &group, Err(e)),
+            Some(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+fn remove_folder(folder: &Path) -> Result<(), LabError> {
+    match std::fs::remove_dir_all(folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => file("remove", folder, Err(e)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Removes `/run/prony/labs`, `/run/prony` and the same of the logs when the last lab has gone. One that is not empty stays.
+fn remove_empty_parents(ground: &Ground) {
+    for folder in [&ground.run, &ground.logs] {
+        for path in folder.ancestors().take_while(|p| p.ends_with("prony") || p.ends_with("labs")) {
+            let _not_empty = std::fs::remove_dir(path);
+        }
+    }
+}
+
+pub(crate) fn list(ground: &Ground) -> Vec<LabState> {
+    ground.ids().into_iter().map(|id| state_of(ground, id)).collect()
+}
+
+fn state_of(ground: &Ground, id: LabId) -> LabState {
+    let state = State::read(ground, &id);
+    let namespaces = ground.namespaces_of(&id);
+    let servers_wanted = state.as_ref().map_or(0, |s| s.server_count());
+    let mut pids: Vec<i32> = Vec::new();
+    let mut hosts_alive = 0;
+    for group in ground.cgroups_of(&id).iter().filter(|g| ground.cgroups.first().is_some_and(|h| g.starts_with(h))) {
+        let here = cgroup::pids(group);
+        hosts_alive += usize::from(!here.is_empty());
+        pids.extend(here);
+    }
+    let condition = match &state {
+        None => Condition::LeftOver("its state file is gone".to_string()),
+        Some(s) => match s.stage {
+            Stage::Building if s.owner.is_alive() => Condition::Building,
+            Stage::Building => Condition::LeftOver(format!("process {} died while it built the lab", s.owner.pid)),
+            Stage::GoingDown => Condition::LeftOver("it was not taken down to the end".to_string()),
+            Stage::Up if hosts_alive < servers_wanted => {
+                Condition::LeftOver(format!("{} of {servers_wanted} servers have ended", servers_wanted - hosts_alive))
+            }
+            Stage::Up => Condition::Up,
+        },
+    };
+    LabState {
+        id,
+        name: state.as_ref().map_or_else(String::new, |s| s.name.clone()),
+        owner_pid: state.as_ref().map(|s| s.owner.pid),
+        owner_alive: state.as_ref().is_some_and(|s| s.owner.is_alive()),
+        condition,
+        namespaces,
+        processes: pids,
+    }
+}

@@ -1,0 +1,269 @@
+//! What a stack asks of a lab, checked before anything is made.
+//!
+//! Reads a stack and the list of online CPUs; makes nothing. Invariant: names in a plan are safe as parts of paths,
+//! namespace names and interface names.
+
+use crate::LabError;
+use crate::traces::SWITCH;
+use prony_model::lab::{LabHost, LabServer, ServerKind};
+use prony_model::{Role, Software, Stack};
+use std::net::Ipv4Addr;
+
+/// The one port that lab servers listen on.
+pub(crate) const PORT: u16 = 80;
+
+/// Longest host name: a switch port is called `p-NAME`, and Linux allows 15 bytes (IFNAMSIZ - 1).
+const NAME_MAX: usize = 13;
+
+/// A stack as a lab will build it.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub hosts: Vec<PlannedHost>,
+    /// Host that the entry URL leads to.
+    pub entry_host: String,
+    /// Path and query of the entry URL.
+    pub entry_path: String,
+}
+
+/// One host of the plan.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedHost {
+    pub name: String,
+    pub addr: Ipv4Addr,
+    pub cpus: Vec<usize>,
+    /// Addresses of the hosts it calls.
+    pub upstreams: Vec<Ipv4Addr>,
+    /// A host that waits for its answers: one that calls it, or the generator.
+    pub asked_from: String,
+    pub lab: LabHost,
+}
+
+impl PlannedHost {
+    /// The server and its software; none on the generator's host.
+    pub fn server(&self) -> Option<(&LabServer, Software)> {
+        self.lab.server.as_ref().map(|server| (server, software(server.kind)))
+    }
+}
+
+fn software(kind: ServerKind) -> Software {
+    match kind {
+        ServerKind::NginxProxy | ServerKind::NginxFiles => Software::Nginx,
+        ServerKind::HaproxyDelay => Software::Haproxy,
+    }
+}
+
+/// What a person calls the software.
+pub(crate) fn software_name(software: Software) -> &'static str {
+    match software {
+        Software::Nginx => "nginx",
+        Software::Haproxy => "haproxy",
+        Software::Postgres => "postgres",
+        Software::Redis => "redis",
+        Software::Other => "the server",
+    }
+}
+
+impl Plan {
+    /// Checks a stack.
+    ///
+    /// # Errors
+    /// It has no `[lab]` section, or asks for something that cannot be built.
+    pub fn of(stack: &Stack, online_cpus: &str) -> Result<Self, LabError> {
+        Self::try_of(stack, online_cpus).map_err(|reason| LabError::Stack { stack: stack.name.clone(), reason })
+    }
+
+    fn try_of(stack: &Stack, online_cpus: &str) -> Result<Self, String> {
+        let lab = stack.lab.as_ref().ok_or("it has no [lab] section, so there is nothing to bring up")?;
+        let generator = stack.generator().map(|(name, _)| name).ok_or("no host has role = \"generator\"")?;
+        let online = cpu_list(online_cpus)?;
+        let addr_of = |name: &str| -> Result<Ipv4Addr, String> {
+            let host = lab.host.get(name).ok_or(format!("host `{name}` has no [lab.host.{name}] with its addr"))?;
+            let wrong = |_| format!("`lab.host.{name}.addr` is `{}`: write an IPv4 address, like 10.77.0.2", host.addr);
+            host.addr.parse().map_err(wrong)
+        };
+        let mut hosts: Vec<PlannedHost> = Vec::new();
+        for (name, host) in &stack.host {
+            check_name(name)?;
+            let addr = addr_of(name)?;
+            check_addr(name, addr, &hosts)?;
+            let cpus = cpu_list(host.cpus.as_deref().unwrap_or(online_cpus))?;
+            if let Some(cpu) = cpus.iter().find(|cpu| !online.contains(cpu)) {
+                return Err(format!("host `{name}` wants CPU {cpu}; this machine has {}", online_cpus.trim()));
+            }
+            let lab = lab.host.get(name).cloned().unwrap_or_default();
+            check_server(name, host.role, &lab, host.calls.is_empty())?;
+            let asked_from = stack.callers(name).first().map_or(generator, |caller| caller).to_string();
+            let upstreams = host.calls.iter().map(|c| addr_of(c)).collect::<Result<_, _>>()?;
+            hosts.push(PlannedHost { name: name.clone(), addr, cpus, upstreams, asked_from, lab });
+        }
+        let (entry_host, entry_path) = entry(&stack.entry, &hosts)?;
+        Ok(Self { hosts, entry_host, entry_path })
+    }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(good) {
+        return Err(format!("`{name}` cannot be a lab host: names have 1 to {NAME_MAX} characters of a-z, 0-9 and _"));
+    }
+    if name == SWITCH {
+        return Err(format!("`{SWITCH}` cannot be a lab host: the lab's switch has that name"));
+    }
+    Ok(())
+}
+
+fn check_addr(name: &str, addr: Ipv4Addr, before: &[PlannedHost]) -> Result<(), String> {
+    if !addr.is_private() {
+        return Err(format!("`lab.host.{name}.addr` {addr} is no private address: use 10.x, 172.16.x or 192.168.x"));
+    }
+    for other in before {
+        if other.addr == addr {
+            return Err(format!("hosts `{}` and `{name}` have the same address {addr}", other.name));
+        }
+        if other.addr.octets()[..3] != addr.octets()[..3] {
+            return Err(format!(
+                "hosts `{}` ({}) and `{name}` ({addr}) are not in one /24: a lab has one network",
+                other.name, other.addr
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_server(name: &str, role: Role, lab: &LabHost, calls_nobody: bool) -> Result<(), String> {
+    match &lab.server {
+        None if role != Role::Generator => Err(format!(
+            "host `{name}` has no server: add `server = {{ kind = \"nginx-files\" }}` to [lab.host.{name}]"
+        )),
+        Some(_) if role == Role::Generator => Err(format!("host `{name}` sends the load, so it can have no server")),
+        Some(server) if server.kind == ServerKind::NginxProxy && calls_nobody => {
+            Err(format!("host `{name}` is a proxy and calls nobody: name its upstreams in `host.{name}.calls`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The host and the path that the entry URL leads to.
+fn entry(url: &str, hosts: &[PlannedHost]) -> Result<(String, String), String> {
+    let wrong = || {
+        let known: Vec<String> = hosts.iter().map(|h| h.addr.to_string()).collect();
+        format!(
+            "`entry` is `{url}`: write http://ADDRESS/PATH with the address of a lab host ({}); all listen on port {PORT}",
+            known.join(", ")
+        )
+    };
+    let rest = url.strip_prefix("http://").ok_or_else(wrong)?;
+    let (authority, path) = rest.split_once('/').map_or((rest, ""), |(a, p)| (a, p));
+    let (addr, port) = authority.split_once(':').unwrap_or((authority, "80"));
+    let host = hosts.iter().find(|h| h.addr.to_string() == addr && h.lab.server.is_some());
+    match (host, port.parse()) {
+        (Some(host), Ok(PORT)) => Ok((host.name.clone(), format!("/{path}"))),
+        (Some(_) | None, _) => Err(wrong()),
+    }
+}
+
+/// Reads a CPU list like `0,2-3`.
+pub(crate) fn cpu_list(text: &str) -> Result<Vec<usize>, String> {
+    let wrong = || format!("`{}` is no CPU list: write it like `0,2-3`", text.trim());
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) =
+            (first.trim().parse().map_err(|_| wrong())?, last.trim().parse().map_err(|_| wrong())?);
+        if first > last || last >= libc::CPU_SETSIZE as usize {
+            return Err(wrong());
+        }
+        cpus.extend(first..=last);
+    }
+    Ok(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    const GOOD: &str = r#"
+name = "t"
+entry = "http://10.77.0.20/616"
+[host.client]
+role = "generator"
+cpus = "1"
+[host.lb]
+role = "proxy"
+calls = ["s1"]
+[host.s1]
+[lab.host.client]
+addr = "10.77.0.10"
+[lab.host.lb]
+addr = "10.77.0.20"
+server = { kind = "nginx-proxy" }
+[lab.host.s1]
+addr = "10.77.0.31"
+server = { kind = "nginx-files" }
+"#;
+
+    fn check(from: &str, to: &str, want: Expect) {
+        assert!(GOOD.contains(from), "the test does not change anything");
+        let stack = Stack::parse("t.toml", &GOOD.replace(from, to)).unwrap();
+        want.assert_eq(&Plan::of(&stack, "0-1").unwrap_err().to_string());
+    }
+
+    #[test]
+    fn plans_a_good_stack() {
+        let plan = Plan::of(&Stack::parse("t.toml", GOOD).unwrap(), "0-1\n").unwrap();
+        assert_eq!((plan.entry_host.as_str(), plan.entry_path.as_str()), ("lb", "/616"));
+        let lb = &plan.hosts[1];
+        assert_eq!((lb.cpus.as_slice(), lb.upstreams.len(), lb.asked_from.as_str()), ([0, 1].as_slice(), 1, "client"));
+        assert_eq!(plan.hosts[2].asked_from, "lb");
+    }
+
+    #[test]
+    fn says_what_cannot_be_built() {
+        check(
+            "10.77.0.31",
+            "10.77.1.31",
+            expect![
+                "stack `t`: hosts `lb` (10.77.0.20) and `s1` (10.77.1.31) are not in one /24: a lab has one network"
+            ],
+        );
+        check("10.77.0.31", "10.77.0.20", expect!["stack `t`: hosts `lb` and `s1` have the same address 10.77.0.20"]);
+        check(
+            "10.77.0.31",
+            "8.8.8.8",
+            expect!["stack `t`: `lab.host.s1.addr` 8.8.8.8 is no private address: use 10.x, 172.16.x or 192.168.x"],
+        );
+        check("cpus = \"1\"", "cpus = \"7\"", expect!["stack `t`: host `client` wants CPU 7; this machine has 0-1"]);
+        check("cpus = \"1\"", "cpus = \"a\"", expect!["stack `t`: `a` is no CPU list: write it like `0,2-3`"]);
+        check(
+            "/616",
+            ":8080/616",
+            expect![
+                "stack `t`: `entry` is `http://10.77.0.20:8080/616`: write http://ADDRESS/PATH with the address of a lab host (10.77.0.10, 10.77.0.20, 10.77.0.31); all listen on port 80"
+            ],
+        );
+        check(
+            "calls = [\"s1\"]",
+            "",
+            expect!["stack `t`: host `lb` is a proxy and calls nobody: name its upstreams in `host.lb.calls`"],
+        );
+        check(
+            "server = { kind = \"nginx-files\" }",
+            "",
+            expect!["stack `t`: host `s1` has no server: add `server = { kind = \"nginx-files\" }` to [lab.host.s1]"],
+        );
+        check(
+            "[host.s1]",
+            "[host.s1]\n[host.\"../x\"]",
+            expect!["stack `t`: `../x` cannot be a lab host: names have 1 to 13 characters of a-z, 0-9 and _"],
+        );
+    }
+
+    #[test]
+    fn reads_cpu_lists() {
+        assert_eq!(cpu_list("0,2-3\n"), Ok(vec![0, 2, 3]));
+        for wrong in ["", "3-1", "0-", "99999999"] {
+            assert!(cpu_list(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Servers of a lab: their files from one template per software, and starting them on their host.
+//!
+//! A server makes itself a daemon, so it outlives prony and its parent is init. Starting waits until it has read its
+//! configuration and listens; whether it answers is `ready`'s question.
+
+use crate::error::file;
+use crate::plan::{PORT, PlannedHost, software_name};
+use crate::state::{State, Thing};
+use crate::sys::{self, Seat};
+use crate::tool::{HAPROXY, NGINX, Tool};
+use crate::traces::Ground;
+use crate::{LabError, LabId, cgroup};
+use prony_model::lab::{AccessLog, LabServer, ServerKind};
+use prony_model::stack::Logs;
+use prony_model::{Host, Nanos, Place, ProcessRef, Software};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Files that every file server has: name and size in bytes. 1232 and 1233 stand on both sides of a border (cases from the
+/// field); 10k and 100k are KiB.
+pub(crate) const FILES: [(&str, usize); 7] =
+    [("0", 0), ("616", 616), ("1232", 1232), ("1233", 1233), ("2590", 2590), ("10k", 10 << 10), ("100k", 100 << 10)];
+
+/// How long a server may take to read its configuration and listen. A guess; seen: 10 to 60 ms.
+const START_MAX: Duration = Duration::from_secs(10);
+
+/// Bytes of each log that an error shows.
+const LOG_TAIL: usize = 1500;
+
+/// Where a server's files are.
+struct Home {
+    /// Configuration, pid file, documents.
+    dir: PathBuf,
+    /// Logs.
+    logs: PathBuf,
+}
+
+impl Home {
+    fn of(ground: &Ground, id: &LabId, host: &str) -> Self {
+        Self { dir: ground.host(id, host), logs: ground.host_logs(id, host) }
+    }
+}
+
+/// The program that a server kind needs.
+pub(crate) fn tool(kind: ServerKind) -> Tool {
+    match kind {
+        ServerKind::NginxProxy | ServerKind::NginxFiles => NGINX,
+        ServerKind::HaproxyDelay => HAPROXY,
+    }
+}
+
+/// Writes the files of a host's server and starts it.
+///
+/// # Errors
+/// The server does not start: the error holds the end of its logs.
+pub(crate) fn start(ground: &Ground, id: &LabId, host: &PlannedHost, state: &mut State) -> Result<(), LabError> {
+    let Some((server, software)) = host.server() else { return Ok(()) };
+    let home = Home::of(ground, id, &host.name);
+    let config = write_files(&home, host, server)?;
+    state.add(Thing::Server(host.name.clone()))?;
+    let mut command = Command::new(tool(server.kind).find(&format!("host `{}`", host.name))?);
+    match software {
+        Software::Haproxy => command.arg("-D").arg("-f").arg(&config),
+        Software::Nginx | Software::Postgres | Software::Redis | Software::Other => {
+            command.arg("-p").arg(&home.dir).arg("-e").arg(home.logs.join("error.log")).arg("-c").arg(&config)
+        }
+    };
+    let output = home.logs.join("start.log");
+    let output_file = file("create", &output, File::create(&output))?;
+    let more = file("create", &output, output_file.try_clone())?;
+    command.stdin(Stdio::null()).stdout(output_file).stderr(more).current_dir(&home.dir);
+    let netns = ground.netns_path(id, &host.name);
+    let netns = file("open", &netns, File::open(&netns))?;
+    sys::seat(
+        &mut command,
+        Seat { netns, cgroup_procs: cgroup::doors(ground, id, &host.name)?, cpus: host.cpus.clone() },
+    );
+    run_to_daemon(command).map_err(|reason| LabError::ServerFailed {
+        host: host.name.clone(),
+        server: software_name(software).to_string(),
+        reason,
+        log: log_tail(ground, id, &host.name),
+    })
+}
+
+/// Waits until the started program has made itself a daemon.
+fn run_to_daemon(mut command: Command) -> Result<(), String> {
+    let mut child = command.spawn().map_err(|e| e.to_string())?;
+    let begun = Instant::now();
+    loop {
+        match child.try_wait().map_err(|e| e.to_string())? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(format!("it ended with {status}")),
+            None if begun.elapsed() > START_MAX => {
+                sys::kill(child.id() as i32);
+                let reaped = child.wait();
+                return Err(format!("it was not ready after {} s ({reaped:?})", START_MAX.as_secs()));
+            }
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}
+
+/// Fills in what the stack should know of a host that is up.
+pub(crate) fn describe(ground: &Ground, id: &LabId, planned: &PlannedHost, host: &mut Host) {
+    host.at = Place::Netns(crate::traces::netns_name(id, &planned.name));
+    host.addr = Some(planned.addr.to_string());
+    let Some((server, software)) = planned.server() else { return };
+    let home = Home::of(ground, id, &planned.name);
+    let text = |path: PathBuf| path.to_string_lossy().into_owned();
+    host.software = Some(software);
+    host.config = Some(text(home.dir.join(config_name(server.kind))));
+    host.process = Some(ProcessRef::Cgroup(cgroup::reference(id, &planned.name)));
+    if software == Software::Nginx {
+        host.status = Some("http://127.0.0.1:8081/".to_string());
+        let access = (server.access_log != AccessLog::Off).then(|| text(home.logs.join("access.log")));
+        host.logs = Logs { access, error: Some(text(home.logs.join("error.log"))) };
+    }
+}
+
+/// The end of a host's logs, for a person.
+pub(crate) fn log_tail(ground: &Ground, id: &LabId, host: &str) -> String {
+    let home = Home::of(ground, id, host);
+    let mut shown = String::new();
+    for name in ["start.log", "error.log"] {
+        let bytes = std::fs::read(home.logs.join(name)).unwrap_or_default();
+        let tail = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(LOG_TAIL)..]).trim().to_string();
+        if !tail.is_empty() {
+            shown += &format!("--- {name} ---\n{tail}\n");
+        }
+    }
+    if shown.is_empty() { "(its logs are empty)".to_string() } else { shown.trim_end().to_string() }
+}
+
+fn config_name(kind: ServerKind) -> &'static str {
+    match kind {
+        ServerKind::NginxProxy | ServerKind::NginxFiles => "nginx.conf",
+        ServerKind::HaproxyDelay => "haproxy.cfg",
+    }
+}
+
+fn write_files(home: &Home, host: &PlannedHost, server: &LabServer) -> Result<PathBuf, LabError> {
+    for folder in [&home.dir, &home.logs] {
+        file("create", folder, std::fs::create_dir_all(folder))?;
+    }
+    let write = |path: &Path, bytes: &[u8]| file("write", path, std::fs::write(path, bytes));
+    if server.kind != ServerKind::NginxProxy {
+        let www = home.dir.join("www");
+        file("create", &www, std::fs::create_dir_all(&www))?;
+        for (name, size) in FILES {
+            write(&www.join(name), &document(size))?;
+        }
+    }
+    let words = words(home, host, server);
+    if server.kind == ServerKind::HaproxyDelay {
+        write(&home.dir.join("delay.lua"), fill(include_str!("../templates/haproxy-delay.lua"), &words).as_bytes())?;
+    }
+    let template = match server.kind {
+        ServerKind::NginxProxy => include_str!("../templates/nginx-proxy.conf"),
+        ServerKind::NginxFiles => include_str!("../templates/nginx-files.conf"),
+        ServerKind::HaproxyDelay => include_str!("../templates/haproxy-delay.cfg"),
+    };
+    let config = home.dir.join(config_name(server.kind));
+    write(&config, fill(template, &words).as_bytes())?;
+    Ok(config)
+}
+
+/// What stands for each `@WORD@` of the templates.
+fn words(home: &Home, host: &PlannedHost, server: &LabServer) -> Vec<(&'static str, String)> {
+    let logs = home.logs.display();
+    let connections = server.worker_connections.unwrap_or(8192);
+    let keepalive = server.upstream_keepalive.unwrap_or(128);
+    let access_log = match server.access_log {
+        AccessLog::Off => "access_log off;".to_string(),
+        AccessLog::Buffered => format!("access_log {logs}/access.log main buffer=64k flush=2s;"),
+        AccessLog::Unbuffered => format!("access_log {logs}/access.log main;"),
+    };
+    let upstreams: Vec<String> = host.upstreams.iter().map(|addr| format!("server {addr}:{PORT};")).collect();
+    let (upstream_keepalive, upstream_http) = match keepalive {
+        0 => (String::new(), String::new()),
+        n => (
+            format!("keepalive {n};\n        keepalive_requests 1000000;"),
+            "proxy_http_version 1.1;\n            proxy_set_header Connection \"\";".to_string(),
+        ),
+    };
+    let gzip = server
+        .gzip_level
+        .map(|level| format!("gzip on;\n    gzip_types *;\n    gzip_proxied any;\n    gzip_comp_level {level};"));
+    let return_files: Vec<String> = FILES
+        .iter()
+        .map(|(name, _)| {
+            let from = home.dir.join("www").join(name);
+            format!(
+                "    http-request return status 200 content-type text/plain file {} if {{ path /{name} }}",
+                from.display()
+            )
+        })
+        .collect();
+    vec![
+        ("HOST", host.name.clone()),
+        ("DIR", home.dir.display().to_string()),
+        ("LOGS", logs.to_string()),
+        ("WORKERS", server.workers.unwrap_or(1).to_string()),
+        ("WORKER_CONNECTIONS", connections.to_string()),
+        ("OPEN_FILES", (u64::from(connections) * 2).min(sys::open_files_max()).to_string()),
+        ("ACCESS_LOG", access_log),
+        ("UPSTREAM_SERVERS", upstreams.join("\n        ")),
+        ("UPSTREAM_KEEPALIVE", upstream_keepalive),
+        ("UPSTREAM_HTTP", upstream_http),
+        ("GZIP", gzip.unwrap_or_default()),
+        (
+            "BACKLOG",
+            server.backlog.map(|n| format!(" backlog {n}")).map_or(String::new(), |b| backlog_of(server.kind, &b)),
+        ),
+        ("DELAY_MS", delay_ms(server.delay)),
+        ("RETURN_FILES", return_files.join("\n")),
+    ]
+}
+
+/// nginx writes `backlog=8`, HAProxy `backlog 8`.
+fn backlog_of(kind: ServerKind, haproxy: &str) -> String {
+    match kind {
+        ServerKind::NginxProxy | ServerKind::NginxFiles => haproxy.replace("backlog ", "backlog="),
+        ServerKind::HaproxyDelay => haproxy.to_string(),
+    }
+}
+
+/// HAProxy waits whole milliseconds.
+fn delay_ms(delay: Option<Nanos>) -> String {
+    (delay.unwrap_or(Nanos(0)).0 / 1_000_000).to_string()
+}
+
+/// Fills a template. Lines that held only a word without text are left out.
+fn fill(template: &str, words: &[(&'static str, String)]) -> String {
+    let mut text = String::new();
+    for line in template.lines() {
+        let mut filled = line.to_string();
+        for (word, value) in words {
+            filled = filled.replace(&format!("@{word}@"), value);
+        }
+        if filled == line || !filled.trim().is_empty() {
+            text.push_str(&filled);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// A document of `size` bytes: words in an order that gzip cannot guess, so that it shrinks about as much as real text.
+fn document(size: usize) -> Vec<u8> {
+    const WORDS: [&str; 16] = [
+        "load", "limit", "queue", "server", "request", "answer", "socket", "kernel", "packet", "buffer", "worker",
+        "client", "proxy", "wait", "serve", "table",
+    ];
+    let mut text = String::new();
+    // Numerical Recipes' linear congruential generator; any would do, but each lab must serve the same bytes.
+    let mut seed: u32 = 1;
+    while text.len() < size {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        text.push_str(WORDS[(seed >> 28) as usize]);
+        text.push_str(&format!(" {} ", (seed >> 12) % 1000));
+    }
+    text.truncate(size);
+    text.into_bytes()
+}
