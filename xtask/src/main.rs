@@ -1,2 +1,63 @@
-//! `cargo xtask`: ci, tidy, codegen, bench, faults.
-fn main() {}
+//! `cargo xtask`: what a developer or a CI machine runs on this repository, without any tool besides cargo.
+//!
+//! It never becomes part of the product. Every subcommand works from any directory inside the repository.
+
+#![allow(clippy::print_stdout, reason = "a command line tool prints its results")]
+
+mod ci;
+mod codegen;
+mod tidy;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Checks, generates and measures this repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything that must hold before a change is merged: every step runs, failures are listed at the end.
+    Ci(ci::CiArgs),
+    /// The style of this code base as a test: layers, lengths, headers, dead files, banned calls.
+    Tidy,
+    /// Writes the pages, schemas and types that follow from the code.
+    Codegen {
+        /// Write nothing; fail when a committed file is not what would be written.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    let root = root()?;
+    match command {
+        Command::Ci(args) => ci::run(&root, &args),
+        Command::Tidy => tidy::run(&root),
+        Command::Codegen { check: true } => codegen::check(&root),
+        Command::Codegen { check: false } => codegen::write(&root),
+    }
+}
+
+/// The root of the repository: cargo tells where this package is, at run time, so that a moved checkout still works.
+fn root() -> anyhow::Result<PathBuf> {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let root = Path::new(&package).parent().context("xtask is not inside a repository")?;
+    Ok(root.to_path_buf())
+}

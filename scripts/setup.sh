@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Installs by apt what prony's demo, tests or benchmarks need and what is missing here; says each package and why.
+# It does nothing when everything is there, and it never starts a service of the distribution.
+#
+# usage: setup.sh demo|test|bench
+set -euo pipefail
+
+# nginx, haproxy, ip and nft live in sbin, which is not on every user's PATH.
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+
+# Debian asks this file before it starts a service that was just installed; exit code 101 means: do not.
+POLICY=/usr/sbin/policy-rc.d
+POLICY_SAVED="$POLICY.before-prony"
+POLICY_MARK="# prony setup: no service is started while packages are installed"
+
+# For whom | program | package | why
+NEEDED="
+demo|nginx|nginx-light|the proxy and the file servers of the labs
+demo|haproxy|haproxy|the slow upstream of a lab
+demo|ip|iproute2|namespaces and links of the labs
+demo|tc|iproute2|link rates of the labs
+demo|nft|nftables|packet loss of the labs
+demo|ethtool|ethtool|queues and offloads of interfaces
+demo|curl|curl|asking a lab by hand
+demo|ps|procps|looking at the processes of a lab
+test|python3|python3|the fault cases and small servers that misbehave on purpose
+test|chromium|chromium|a look at the report in a real browser
+bench|wrk|wrk|a load generator to compare with
+bench|ab|apache2-utils|a load generator to compare with
+bench|h2load|nghttp2-client|a load generator to compare with
+"
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# Whether something for $2 is wanted when $1 was asked for: each asks for what the one before it asks for, and more.
+wanted() {
+    case "$1:$2" in
+        demo:demo | test:demo | test:test | bench:*) return 0 ;;
+        *) return 1 ;;
+    esac
+}
+
+check_toolchains() {
+    has cargo || die "Rust is missing (no cargo): install it from https://rustup.rs"
+    has cc || has gcc || die "a C compiler is missing: run 'apt-get install gcc libc6-dev'"
+    if [ "$1" = test ] && ! has npm; then
+        die "Node is missing (no npm): install Node 20 or newer from https://nodejs.org"
+    fi
+}
+
+# Sets `packages` to what is missing for $1, one per line, and says why.
+find_missing() {
+    packages=""
+    local scope program package why
+    while IFS='|' read -r scope program package why; do
+        if [ -n "$scope" ] && wanted "$1" "$scope" && ! has "$program"; then
+            say "$package is missing: $why ($program)"
+            case " $packages " in
+                *" $package "*) ;;
+                *) packages="$packages $package" ;;
+            esac
+        fi
+    done <<<"$NEEDED"
+}
+
+hold_services() {
+    if [ -e "$POLICY" ]; then as_root mv "$POLICY" "$POLICY_SAVED"; fi
+    printf '#!/bin/sh\n%s\nexit 101\n' "$POLICY_MARK" | as_root tee "$POLICY" >/dev/null
+    as_root chmod 755 "$POLICY"
+}
+
+# Puts back what hold_services found; does nothing when it did not run. Also mends a setup that was killed.
+release_services() {
+    if [ -e "$POLICY" ] && grep -qF "$POLICY_MARK" "$POLICY"; then as_root rm -f "$POLICY"; fi
+    if [ -e "$POLICY_SAVED" ]; then as_root mv "$POLICY_SAVED" "$POLICY"; fi
+}
+
+# Installing also enables services for the next boot: the labs start servers of their own, so those stay off.
+disable_services() {
+    has systemctl || return 0
+    local service
+    for service in nginx haproxy nftables; do
+        case " $1 " in
+            *" $service "* | *" $service-light "*)
+                as_root systemctl disable "$service" >/dev/null 2>&1 || say "note: '$service' may start at the next boot"
+                ;;
+        esac
+    done
+}
+
+install_packages() {
+    has apt-get || die "there is no apt-get here: install$1 with the package manager of this system, then repeat"
+    [ "$(id -u)" = 0 ] || has sudo || die "installing needs root, and there is no sudo: run 'apt-get install$1' as root, then repeat"
+    say "installing by apt:$1"
+    trap release_services EXIT
+    hold_services
+    as_root apt-get update -qq || say "note: 'apt-get update' failed; trying with the package lists that are here"
+    # $1 is a list of package names: splitting it is what is wanted.
+    # shellcheck disable=SC2086
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $1
+    release_services
+    trap - EXIT
+    disable_services "$1"
+}
+
+main() {
+    case "${1:-}" in
+        demo | test | bench) ;;
+        *) die "usage: setup.sh demo|test|bench" ;;
+    esac
+    release_services
+    check_toolchains "$1"
+    find_missing "$1"
+    if [ -z "$packages" ]; then
+        say "everything for '$1' is here"
+        return
+    fi
+    install_packages "$packages"
+    find_missing "$1"
+    [ -z "$packages" ] || die "still missing after the installation:$packages"
+}
+
+main "$@"

@@ -1,0 +1,311 @@
+//! `cargo xtask ci`: all of CI, as named and timed steps, the same on a laptop and on a CI machine.
+//!
+//! It decides nothing about the code itself: each step is a tool, and this file only runs them in order.
+//! Invariant: a failed step stops no other step; every failure is listed at the end, and the exit code is 1.
+
+use anyhow::{Context as _, bail};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What to run.
+#[derive(clap::Args)]
+pub(crate) struct CiArgs {
+    /// Run only this step; may be repeated.
+    #[arg(long, value_name = "STEP", value_parser = step_names())]
+    only: Vec<String>,
+    /// Leave this step out; may be repeated.
+    #[arg(long, value_name = "STEP", value_parser = step_names())]
+    skip: Vec<String>,
+}
+
+/// A named part of CI.
+struct Step {
+    name: &'static str,
+    what: &'static str,
+    run: fn(&Path) -> anyhow::Result<Outcome>,
+}
+
+/// How a step that did not fail ended.
+enum Outcome {
+    Passed,
+    /// Passed, with a line worth reading again at the end.
+    Noted(String),
+}
+
+/// Cheap steps first, tests last: the last lines of a CI log are then those of the test runner and this summary.
+const STEPS: &[Step] = &[
+    Step { name: "fmt", what: "rustfmt's layout", run: fmt },
+    Step { name: "tidy", what: "layers, lengths, dead files, banned calls", run: tidy },
+    Step { name: "codegen", what: "generated files are fresh", run: codegen },
+    Step { name: "clippy", what: "lints", run: clippy },
+    Step { name: "doc", what: "documentation builds without warnings", run: doc },
+    Step { name: "deny", what: "licences, banned crates, sources, advisories", run: deny },
+    Step { name: "web", what: "TypeScript checks, and the committed page is fresh", run: web },
+    Step { name: "test", what: "every test of the workspace", run: test },
+];
+
+fn step_names() -> Vec<&'static str> {
+    STEPS.iter().map(|step| step.name).collect()
+}
+
+/// Runs the chosen steps and fails when one of them failed.
+pub(crate) fn run(root: &Path, args: &CiArgs) -> anyhow::Result<()> {
+    let chosen = |step: &&Step| {
+        let named = |list: &[String]| list.iter().any(|name| name == step.name);
+        (args.only.is_empty() || named(&args.only)) && !named(&args.skip)
+    };
+    let mut lines = Vec::new();
+    let mut failed = Vec::new();
+    for step in STEPS.iter().filter(chosen) {
+        println!("\n== {}: {}", step.name, step.what);
+        let begin = Instant::now();
+        let result = (step.run)(root);
+        lines.push(summary(step.name, begin.elapsed(), &result));
+        if let Err(error) = result {
+            println!("{}: failed: {error:#}", step.name);
+            failed.push(step.name);
+        }
+    }
+    println!("\n{}", lines.join("\n"));
+    match failed.as_slice() {
+        [] => Ok(()),
+        names => bail!("failed: {}; repeat one with `cargo xtask ci --only {}`", names.join(", "), names[0]),
+    }
+}
+
+fn summary(name: &str, took: Duration, result: &anyhow::Result<Outcome>) -> String {
+    let (word, note) = match result {
+        Ok(Outcome::Passed) => ("ok", String::new()),
+        Ok(Outcome::Noted(note)) => ("ok", note.clone()),
+        Err(error) => ("FAILED", format!("{error:#}")),
+    };
+    format!("{name:<8} {word:<7} {:>7.1} s  {note}", took.as_secs_f64()).trim_end().to_string()
+}
+
+fn fmt(root: &Path) -> anyhow::Result<Outcome> {
+    must(cargo(root).args(["fmt", "--all", "--check"]), "run `cargo fmt --all`")
+}
+
+fn tidy(root: &Path) -> anyhow::Result<Outcome> {
+    crate::tidy::run(root)?;
+    Ok(Outcome::Passed)
+}
+
+fn codegen(root: &Path) -> anyhow::Result<Outcome> {
+    crate::codegen::check(root)?;
+    Ok(Outcome::Passed)
+}
+
+fn clippy(root: &Path) -> anyhow::Result<Outcome> {
+    let args = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    must(cargo(root).args(args), "mend what clippy names above")
+}
+
+fn doc(root: &Path) -> anyhow::Result<Outcome> {
+    let mut command = cargo(root);
+    command.args(["doc", "--workspace", "--no-deps", "--locked", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings");
+    must(&mut command, "mend what rustdoc names above")
+}
+
+/// The version that deny.toml was written for.
+const DENY_VERSION: &str = "0.20.2";
+
+/// Where cargo-deny takes its advisories from (its own default).
+const ADVISORIES: &str = "https://github.com/rustsec/advisory-db";
+
+fn deny(root: &Path) -> anyhow::Result<Outcome> {
+    if !succeeds(cargo(root).args(["deny", "--version"])) {
+        println!("cargo-deny is not installed: installing {DENY_VERSION} takes about 2 minutes, once");
+        let package = format!("cargo-deny@{DENY_VERSION}");
+        must(cargo(root).args(["install", "--locked", &package]), "or leave it out with `--skip deny`")?;
+    }
+    must(cargo(root).args(["deny", "check", "licenses", "bans", "sources"]), "see deny.toml")?;
+    let mut reach = Command::new("timeout");
+    reach.args(["10", "git", "ls-remote", "--exit-code", ADVISORIES, "HEAD"]).env("GIT_TERMINAL_PROMPT", "0");
+    if !succeeds(&mut reach) {
+        return Ok(Outcome::Noted(format!("advisories not checked: {ADVISORIES} cannot be reached from here")));
+    }
+    must(cargo(root).args(["deny", "check", "advisories"]), "update the crate that the advisory names")
+}
+
+/// Pages that the web build writes and that are committed, so that building prony needs no Node.
+const WEB_PAGES: &str = "crates/prony-report/assets";
+
+fn web(root: &Path) -> anyhow::Result<Outcome> {
+    let web = root.join("web");
+    if !web.join("package.json").exists() {
+        return Ok(Outcome::Noted("there is no web/package.json".to_string()));
+    }
+    if !is_installed(&web) {
+        must(npm(&web).arg("ci"), "is the package registry reachable?")?;
+    }
+    let scripts = std::fs::read_to_string(web.join("package.json")).context("cannot read web/package.json")?;
+    let scripts: serde_json::Value = serde_json::from_str(&scripts).context("web/package.json is not JSON")?;
+    let before = contents(&root.join(WEB_PAGES))?;
+    for script in ["check", "test", "build"] {
+        if scripts.pointer(&format!("/scripts/{script}")).is_some() {
+            must(npm(&web).args(["run", script]), "repeat it in web/")?;
+        }
+    }
+    if before != contents(&root.join(WEB_PAGES))? {
+        bail!("{WEB_PAGES} was stale: it has just been built from web/; commit it");
+    }
+    Ok(Outcome::Passed)
+}
+
+/// npm leaves a copy of the lock file when it is done; the same content means that the same packages are there.
+fn is_installed(web: &Path) -> bool {
+    let modified = |path: PathBuf| std::fs::metadata(path).and_then(|m| m.modified()).ok();
+    match (modified(web.join("node_modules/.package-lock.json")), modified(web.join("package-lock.json"))) {
+        (Some(installed), Some(wanted)) => installed >= wanted,
+        _ => false,
+    }
+}
+
+/// Every file of a folder with its content, in order of name; nothing when there is no such folder.
+fn contents(folder: &Path) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.with_context(|| format!("cannot list {}", folder.display()))?.path();
+        if path.is_file() {
+            let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            files.push((path, bytes));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn test(root: &Path) -> anyhow::Result<Outcome> {
+    let mut command = cargo(root);
+    command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
+    if is_root() {
+        println!("running as root: tests that need root are run too");
+    } else if succeeds(Command::new("sudo").args(["-n", "-E", "true"])) {
+        println!("test programs run through sudo, so that those which need root are run too; building does not");
+        command.args(["--config", "target.'cfg(unix)'.runner = ['sudo', '-n', '-E']"]);
+    } else {
+        println!("not root, and sudo asks for a password: tests that need root say so and return");
+    }
+    let (passed, totals) = counted(&mut command)?;
+    let line = format!(
+        "{} passed, {} failed, {} ignored, in {} test programs",
+        totals.passed, totals.failed, totals.ignored, totals.programs
+    );
+    if passed { Ok(Outcome::Noted(line)) } else { bail!("{line}; each failed test is named above") }
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|out| out.stdout.trim_ascii() == b"0")
+}
+
+/// What the test programs counted, summed.
+#[derive(Debug, Default, PartialEq)]
+struct Totals {
+    passed: u32,
+    failed: u32,
+    ignored: u32,
+    programs: u32,
+}
+
+impl Totals {
+    /// Adds a line like `test result: ok. 3 passed; 0 failed; 1 ignored; ...`; other lines change nothing.
+    fn add(&mut self, line: &str) {
+        let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
+            return;
+        };
+        self.programs += 1;
+        for part in counts.split("; ") {
+            match part.split_once(' ').map(|(n, word)| (n.parse::<u32>().unwrap_or(0), word)) {
+                Some((n, "passed")) => self.passed += n,
+                Some((n, "failed")) => self.failed += n,
+                Some((n, "ignored")) => self.ignored += n,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Runs the tests, passes their output on and counts.
+fn counted(command: &mut Command) -> anyhow::Result<(bool, Totals)> {
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
+    let mut totals = Totals::default();
+    for line in BufReader::new(child.stdout.take().context("cargo has no output")?).split(b'\n') {
+        let line = line.context("cannot read the output of the tests")?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        totals.add(&line);
+    }
+    let status = child.wait().context("cannot wait for cargo")?;
+    Ok((status.success(), totals))
+}
+
+fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    command
+}
+
+fn npm(web: &Path) -> Command {
+    let mut command = Command::new("npm");
+    command.current_dir(web);
+    command
+}
+
+/// Runs a command with its output shown; on failure says what to do.
+fn must(command: &mut Command, remedy: &str) -> anyhow::Result<Outcome> {
+    let shown = shown(command);
+    let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
+    if status.success() { Ok(Outcome::Passed) } else { bail!("`{shown}` failed ({status}): {remedy}") }
+}
+
+/// Whether a command can be started and succeeds; its output is not shown.
+fn succeeds(command: &mut Command) -> bool {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+/// A command as a person would type it.
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
+    std::iter::once(program).chain(args).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_summed_over_programs() {
+        let mut totals = Totals::default();
+        totals.add("running 3 tests");
+        totals.add("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s");
+        totals.add("test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s");
+        assert_eq!(totals, Totals { passed: 5, failed: 1, ignored: 1, programs: 2 });
+    }
+
+    #[test]
+    fn a_failed_command_names_itself_and_the_remedy() {
+        let error = must(Command::new("false").arg("x"), "try true").err().expect("false fails").to_string();
+        assert_eq!(error, "`false x` failed (exit status: 1): try true");
+        assert!(must(&mut Command::new("/no/such/program"), "").is_err());
+    }
+
+    #[test]
+    fn a_summary_line_shows_what_failed() {
+        let line = summary("tidy", Duration::from_millis(1500), &Err(anyhow::anyhow!("2 places are not tidy")));
+        assert_eq!(line, "tidy     FAILED      1.5 s  2 places are not tidy");
+        assert_eq!(summary("fmt", Duration::ZERO, &Ok(Outcome::Passed)), "fmt      ok          0.0 s");
+    }
+
+    #[test]
+    fn step_names_are_unique() {
+        let names = step_names();
+        let unique: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(unique.len(), names.len());
+    }
+}

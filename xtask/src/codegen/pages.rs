@@ -1,0 +1,192 @@
+//! One page per cause and per knob, made of the `//!` header of its file: the code and its page cannot disagree.
+//!
+//! Files are read as text. A file whose header has no `## ` section is machinery and gets no page.
+
+use super::{Generated, MARK};
+use anyhow::{Context as _, bail};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// What the pages of one kind have in common.
+struct Kind {
+    /// Folder with the source files.
+    sources: &'static str,
+    /// Folder of the pages.
+    pages: &'static str,
+    /// Heading of the index.
+    title: &'static str,
+    /// What the index says first.
+    intro: &'static str,
+    /// Sections that each page must have.
+    sections: &'static [&'static str],
+}
+
+const CAUSES: Kind = Kind {
+    sources: "crates/prony-diagnose/src/causes",
+    pages: "docs/causes",
+    title: "Causes",
+    intro: "What prony can name as the thing that holds a stack back. Each page says what is seen, why it limits, what rules it out and what mends it.",
+    sections: &["What it sees", "Why it limits", "Evidence", "What it is not", "Fix", "References"],
+};
+
+const KNOBS: Kind = Kind {
+    sources: "crates/prony-tune/src/knobs",
+    pages: "docs/knobs",
+    title: "Knobs",
+    intro: "What prony can turn. Before a change is made, what undoes it is on disk; `prony undo` puts everything back.",
+    sections: &[],
+};
+
+/// Pages of the causes and their index.
+pub(super) fn causes(root: &Path) -> anyhow::Result<Vec<Generated>> {
+    pages(root, &CAUSES)
+}
+
+/// Pages of the knobs and their index.
+pub(super) fn knobs(root: &Path) -> anyhow::Result<Vec<Generated>> {
+    pages(root, &KNOBS)
+}
+
+fn pages(root: &Path, kind: &Kind) -> anyhow::Result<Vec<Generated>> {
+    let Ok(entries) = std::fs::read_dir(root.join(kind.sources)) else { return Ok(Vec::new()) };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.with_context(|| format!("cannot list {}", kind.sources))?.file_name();
+        names.extend(name.to_string_lossy().strip_suffix(".rs").map(ToString::to_string));
+    }
+    names.sort();
+    let mut index = format!("<!-- {MARK} from {}. -->\n\n# {}\n\n{}\n\n", kind.sources, kind.title, kind.intro);
+    let mut files = Vec::new();
+    for name in names {
+        let source = format!("{}/{name}.rs", kind.sources);
+        let text = std::fs::read_to_string(root.join(&source)).with_context(|| format!("cannot read {source}"))?;
+        let Some(page) = Page::parse(&name, &text) else { continue };
+        page.must_have(kind.sections).with_context(|| source.clone())?;
+        writeln!(index, "- [`{0}`]({0}.md): {1}", page.id, page.summary).expect("writing to a String cannot fail");
+        files.push(Generated { path: format!("{}/{}.md", kind.pages, page.id), text: page.markdown(&source) });
+    }
+    files.push(Generated { path: format!("{}/README.md", kind.pages), text: index });
+    Ok(files)
+}
+
+/// The header of one file, taken apart.
+struct Page {
+    id: String,
+    /// The first paragraph in one line.
+    summary: String,
+    /// Heading and text of each section.
+    sections: Vec<(String, String)>,
+}
+
+impl Page {
+    /// None when the header has no section.
+    fn parse(name: &str, source: &str) -> Option<Self> {
+        let header = source.lines().map_while(|line| line.strip_prefix("//!"));
+        let (mut before, mut sections) = (Vec::new(), Vec::<(String, Vec<&str>)>::new());
+        for line in header {
+            // Continued lines may be indented, to stand under the text of their heading.
+            let line = line.trim();
+            if let Some(rest) = line.strip_prefix("## ") {
+                // A heading may be followed by its text on the same line, after two or more spaces.
+                let (heading, text) = rest.split_once("  ").unwrap_or((rest, ""));
+                sections.push((heading.to_string(), vec![text.trim()]));
+            } else if let Some((_, text)) = sections.last_mut() {
+                text.push(line);
+            } else {
+                before.push(line);
+            }
+        }
+        if sections.is_empty() {
+            return None;
+        }
+        let paragraph: Vec<&str> = before.into_iter().take_while(|line| !line.is_empty()).collect();
+        let sections = sections.into_iter().map(|(heading, text)| (heading, text.join("\n").trim().to_string()));
+        Some(Self { id: id(name, source), summary: paragraph.join(" "), sections: sections.collect() })
+    }
+
+    fn must_have(&self, wanted: &[&str]) -> anyhow::Result<()> {
+        for section in wanted {
+            if !self.sections.iter().any(|(heading, text)| heading == section && !text.is_empty()) {
+                bail!("the header has no section `## {section}`, or nothing below it");
+            }
+        }
+        Ok(())
+    }
+
+    fn markdown(&self, source: &str) -> String {
+        let mut out = format!("<!-- {MARK} from {source}. -->\n\n# `{}`\n\n{}\n", self.id, self.summary);
+        for (heading, text) in &self.sections {
+            write!(out, "\n## {heading}\n\n{text}\n").expect("writing to a String cannot fail");
+        }
+        write!(out, "\n---\nIn the code: [{source}](../../{source})\n").expect("writing to a String cannot fail");
+        out
+    }
+}
+
+/// The id that the file declares, or its name with hyphens.
+fn id(name: &str, source: &str) -> String {
+    let declared = source.split_once("id: \"").and_then(|(_, rest)| rest.split_once('"')).map(|(id, _)| id);
+    declared.map_or_else(|| name.replace('_', "-"), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = "\
+//! Accept queue full: the kernel drops handshakes
+//! before the server can accept them.
+//!
+//! More for the reader of the code.
+//!
+//! ## What it sees     Overflows grow.
+//! ## Why it limits
+//! A dropped handshake costs a timeout.
+//!
+//! - and p99 jumps
+//! ## Fix              A knob;
+//!                     the smaller one wins.
+
+const CAUSE: Cause = Cause { id: \"accept-queue-full\" };
+";
+
+    #[test]
+    fn a_header_becomes_a_page() {
+        let page = Page::parse("accept_queue", SOURCE).unwrap();
+        let want = "# `accept-queue-full`
+
+Accept queue full: the kernel drops handshakes before the server can accept them.
+
+## What it sees
+
+Overflows grow.
+
+## Why it limits
+
+A dropped handshake costs a timeout.
+
+- and p99 jumps
+
+## Fix
+
+A knob;
+the smaller one wins.
+";
+        let text = page.markdown("x.rs");
+        assert!(text.contains(want), "{text}");
+    }
+
+    #[test]
+    fn a_missing_or_empty_section_is_an_error() {
+        let page = Page::parse("a", SOURCE).unwrap();
+        assert!(page.must_have(&["Fix"]).is_ok());
+        assert!(page.must_have(&["Evidence"]).unwrap_err().to_string().contains("`## Evidence`"));
+        assert!(Page::parse("a", "//! A.\n//! ## Fix\n").unwrap().must_have(&["Fix"]).is_err());
+    }
+
+    #[test]
+    fn machinery_gets_no_page_and_a_name_is_an_id() {
+        assert!(Page::parse("list", "//! The list of causes.\n").is_none());
+        assert_eq!(Page::parse("link_rate", "//! A.\n//! ## What it turns  x\n").unwrap().id, "link-rate");
+    }
+}

@@ -1,0 +1,156 @@
+//! Holds the schema against diagnoses as serde writes them, with a validator for the few keywords in use.
+
+use super::*;
+use prony_model::diagnosis::{GroundingTest, Remedy, SCHEMA};
+use prony_model::run::HostCost;
+use prony_model::*;
+
+fn schema() -> Value {
+    serde_json::from_str(&diagnosis(&crate::root().unwrap()).unwrap()).unwrap()
+}
+
+/// Every list has an entry and every option is there, so that the schema is held against all of it.
+fn full() -> Diagnosis {
+    let knob = Knob { host: "lb".into(), id: KnobId::NginxUpstreamKeepalive, value: "64".into() };
+    let intervention = |what| Intervention {
+        target: "lb".into(),
+        what,
+        control: false,
+        dose: 0.2,
+        elasticity: Some(1.0),
+        low: None,
+        high: None,
+        pairs: 6,
+    };
+    let evidence = Evidence {
+        claim: "c".into(),
+        metric: "m".into(),
+        host: "lb".into(),
+        value: 1.0,
+        unit: "s".into(),
+        baseline: Some(0.5),
+        threshold: None,
+        origin: "guess".into(),
+        verdict: EvidenceVerdict::Refutes,
+    };
+    let mut full = Diagnosis { schema: SCHEMA.into(), ..Diagnosis::default() };
+    full.verdict.grounding.push(GroundingTest { test: "order".into(), holds: true, detail: "d".into() });
+    full.candidates.push(Candidate { cause: "c".into(), hop: "lb".into(), score: 0.5 });
+    full.evidence.push(evidence);
+    full.excluded.push(Excluded { cause: "c".into(), because: "b".into() });
+    full.interventions.push(intervention(InterventionKind::Cpu));
+    full.interventions.push(intervention(InterventionKind::LinkRate { interface: "e".into(), from_bits_per_s: 1.0 }));
+    full.interventions.push(intervention(InterventionKind::Removal { knob: knob.clone() }));
+    full.gaps.push(Gap::new("f", "lb", "r"));
+    full.remedies.push(Remedy { advice: "a".into(), knob: Some(knob) });
+    full.remedies.push(Remedy { advice: "a".into(), knob: None });
+    full.cost.hosts.insert("lb".into(), HostCost::default());
+    full
+}
+
+/// What of `value` breaks `schema`, with the place of each.
+fn breaks(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
+    let mut found = breaks_here(root, schema, value, at);
+    for (key, inner) in value.as_object().into_iter().flatten() {
+        let at = format!("{at}/{key}");
+        let results: Vec<_> = under(root, schema, key).iter().map(|s| breaks(root, s, inner, &at)).collect();
+        if results.is_empty() {
+            found.push(format!("{at}: not in the schema"));
+        } else if !results.iter().any(Vec::is_empty) {
+            found.extend(results.into_iter().next().unwrap());
+        }
+    }
+    for (i, inner) in value.as_array().into_iter().flatten().enumerate() {
+        found.extend(breaks(root, &schema["items"], inner, &format!("{at}[{i}]")));
+    }
+    found
+}
+
+/// The same without looking inside the value.
+fn breaks_here(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let schema = resolve(root, schema);
+    if let Some(list) = schema["oneOf"].as_array().or(schema["anyOf"].as_array()) {
+        let fitting = list.iter().filter(|s| breaks_here(root, s, value, at).is_empty()).count();
+        if fitting != 1 {
+            found.push(format!("{at}: {fitting} alternatives fit {value}"));
+        }
+    }
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        found.extend(breaks_here(root, part, value, at));
+    }
+    if schema.get("const").is_some_and(|want| want != value) {
+        found.push(format!("{at}: {value} is not {}", schema["const"]));
+    }
+    let types = schema["type"].as_array().cloned().unwrap_or_else(|| vec![schema["type"].clone()]);
+    if !schema["type"].is_null() && !types.iter().any(|t| is(value, t.as_str().unwrap())) {
+        found.push(format!("{at}: {value} is none of {types:?}"));
+    }
+    for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if value.get(key).is_none() {
+            found.push(format!("{at}: `{key}` is missing"));
+        }
+    }
+    // A tag decides between alternatives, so it is looked at here.
+    for (key, property) in schema["properties"].as_object().into_iter().flatten() {
+        if value.get(key).is_some_and(|v| property.get("const").is_some_and(|want| want != v)) {
+            found.push(format!("{at}/{key}: not {}", property["const"]));
+        }
+    }
+    found
+}
+
+fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    schema["$ref"].as_str().map_or(schema, |name| &root["$defs"][name.trim_start_matches("#/$defs/")])
+}
+
+/// Schemas that any part of `schema` has for the key.
+fn under<'a>(root: &'a Value, schema: &'a Value, key: &str) -> Vec<&'a Value> {
+    let schema = resolve(root, schema);
+    let own = schema["properties"].get(key).or(schema.get("additionalProperties"));
+    let parts = ["oneOf", "anyOf", "allOf"].iter().filter_map(|word| schema[*word].as_array()).flatten();
+    own.into_iter().chain(parts.flat_map(|part| under(root, part, key))).collect()
+}
+
+fn is(value: &Value, kind: &str) -> bool {
+    match kind {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_u64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("the schema has a type `{other}`"),
+    }
+}
+
+#[test]
+fn a_full_diagnosis_fits_the_schema() {
+    let schema = schema();
+    let value = serde_json::to_value(full()).unwrap();
+    assert_eq!(breaks(&schema, &schema, &value, ""), [""; 0]);
+}
+
+#[test]
+fn a_wrong_diagnosis_does_not() {
+    let schema = schema();
+    let mut value = serde_json::to_value(full()).unwrap();
+    value["verdict"]["confidence"] = json!("sure");
+    value["evidence"][0]["value"] = json!("1");
+    value["interventions"][0]["kind"] = json!("magic");
+    value.as_object_mut().unwrap().remove("gaps");
+    value["extra"] = json!(1);
+    let found = breaks(&schema, &schema, &value, "");
+    let places: std::collections::BTreeSet<&str> = found.iter().filter_map(|text| text.split(':').next()).collect();
+    let want =
+        ["", "/evidence[0]/value", "/extra", "/interventions[0]", "/interventions[0]/kind", "/verdict/confidence"];
+    assert_eq!(places.into_iter().collect::<Vec<_>>(), want, "{found:#?}");
+}
+
+#[test]
+fn a_type_that_it_cannot_read_is_an_error() {
+    let types = declarations("pub struct A {\n    pub b: (u32, f64),\n}\n");
+    let error = define("A", &types, &mut BTreeMap::new()).unwrap_err();
+    assert!(error.to_string().contains("(u32, f64)"), "{error}");
+}
