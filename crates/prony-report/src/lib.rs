@@ -1,1 +1,40 @@
-//! What each metric, finding and verdict is called; HTML, Markdown, JSON, CSV.
+//! What each metric, finding and verdict is called; HTML, Markdown, JSON, CSV and the texts of the terminal.
+//!
+//! Everything here turns a [`Run`] into text. It reads no file, opens no socket and decides nothing.
+//! Invariant: the page, the JSON, the Markdown and the terminal show the same [`view::ReportData`].
+
+pub mod csv;
+mod html;
+mod markdown;
+pub mod names;
+pub mod number;
+pub mod text;
+mod typescript;
+pub mod view;
+
+use prony_model::Run;
+
+/// The report as one self-contained file: it needs no network and no other file.
+pub fn html(run: &Run) -> String {
+    html::page(&json(run))
+}
+
+/// The data of the report, `prony.report/1`, as one line of JSON.
+pub fn json(run: &Run) -> String {
+    serde_json::to_string(&view::ReportData::of(run)).expect("the view holds only strings and finite numbers")
+}
+
+/// The report as Markdown.
+pub fn markdown(run: &Run) -> String {
+    markdown::document(&view::ReportData::of(run))
+}
+
+/// Every series of the run, in long format: `at_s,host,metric,item,value`.
+pub fn csv(run: &Run) -> String {
+    csv::series(run)
+}
+
+/// TypeScript types of the report's data: the text of `web/src/generated/types.ts`.
+pub fn typescript() -> String {
+    view::typescript()
+}

@@ -1,0 +1,327 @@
+//! What causes, metrics, knobs and verdicts are called when a person reads them.
+//!
+//! Titles only: what a cause is and how it is seen stands with the cause. A name that is not in a table here is shown as its id,
+//! so that a new cause or metric is readable before it has a title; a test asks for the titles of the whole metric catalogue.
+
+use prony_model::diagnosis::Confidence;
+use prony_model::knob::{ChangeState, KnobId};
+use prony_model::proof::ProofVerdict;
+use prony_model::run::{Arm, Level};
+use prony_model::stack::{Role, Software};
+
+/// (id, title as a clause that can stand before "at HOST", what it means in one sentence).
+const CAUSES: &[(&str, &str, &str)] = &[
+    ("upstream-keepalive-off", "Connections to the upstream are not reused", "The proxy opens a new TCP connection for every request that it passes on."),
+    ("access-log-unbuffered", "The access log is written once per request", "Every request pays for a write() of its own."),
+    ("access-log-lock", "Workers wait for the lock of one access log", "All workers append to the same file, and the kernel lets one write at a time."),
+    ("ephemeral-ports-exhausted", "Outgoing ports run out", "Closed connections hold their local port for a minute; new ones find none free."),
+    ("accept-queue-full", "The accept queue overflows", "The kernel drops finished handshakes because the server's queue is full."),
+    ("too-few-workers", "Too few workers for the CPUs", "The server's workers are busy all the time while CPUs that it may use are idle."),
+    ("cpu-quota-throttled", "A CPU quota stops the processes", "The control group has used its CPU time, and the kernel holds it until the next period."),
+    ("bandwidth-bound", "The link is full", "The bytes of the answers fill the link; only smaller answers or a faster link help."),
+    ("packet-loss", "Packets are lost on the link", "Lost packets are sent again after a timeout, and their requests wait."),
+    ("slow-upstream", "The upstream answers late", "Requests spend their time waiting for another host, while this one is idle."),
+    ("packet-steering-overspread", "Packet steering takes CPUs from the server", "Receive work is spread over every CPU and displaces the application."),
+    ("cpu-saturated-user", "The CPUs are used up by the server's own work", "The CPUs that this hop may use are busy in user space."),
+    ("cpu-saturated-kernel", "The CPUs are used up by kernel work", "The CPUs that this hop may use are busy in the kernel: sockets, packets, system calls."),
+    ("generator-saturated", "The load generator is the limit", "The generator could not send more; the stack can carry at least this."),
+    ("none", "Nothing limits the stack at this load", "There is headroom left."),
+    ("inconclusive", "The limit could not be named", "The evidence does not single out one cause."),
+];
+
+/// Title of a cause, like `Connections to the upstream are not reused`.
+pub fn cause(id: &str) -> String {
+    CAUSES.iter().find(|(name, _, _)| *name == id).map_or_else(|| spoken(id), |(_, title, _)| (*title).to_string())
+}
+
+/// What a cause means, in one sentence; empty for causes that have none here.
+pub fn cause_meaning(id: &str) -> &'static str {
+    CAUSES.iter().find(|(name, _, _)| *name == id).map_or("", |(_, _, meaning)| meaning)
+}
+
+/// `some-new-cause` as `Some new cause`.
+fn spoken(id: &str) -> String {
+    let words = id.replace(['-', '_'], " ");
+    let mut letters = words.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// Title of a metric of the catalogue, or of a quantity derived from it: `tcp.active_opens / request` becomes
+/// `connections opened per request`.
+pub fn metric(name: &str) -> String {
+    if let Some((base, per)) = name.split_once(" / ") {
+        return format!("{} per {}", metric(base), metric(per));
+    }
+    METRICS.iter().find(|(id, _)| *id == name).map_or_else(|| name.to_string(), |(_, title)| (*title).to_string())
+}
+
+/// Title of a knob.
+pub fn knob(id: &KnobId) -> String {
+    match id {
+        KnobId::NginxUpstreamKeepalive => "idle upstream connections kept by nginx, per worker".to_string(),
+        KnobId::NginxAccessLog => "how nginx writes its access log".to_string(),
+        KnobId::NginxWorkerProcesses => "worker processes of nginx".to_string(),
+        KnobId::NginxBacklog => "accept queue that nginx asks for".to_string(),
+        KnobId::Sysctl(name) => format!("kernel setting {name}"),
+        KnobId::RpsCpus(interface) => format!("CPUs that packets of {interface} are steered to"),
+        KnobId::LinkRate(interface) => format!("rate of what is sent on {interface}"),
+        KnobId::CgroupCpuQuota => "CPU quota of the processes".to_string(),
+        KnobId::CpuAffinity => "CPUs of the processes".to_string(),
+    }
+}
+
+/// Where a load stands relative to the knee.
+pub const fn level(level: Level) -> &'static str {
+    match level {
+        Level::Below => "below the knee",
+        Level::At => "at the limit",
+        Level::Beyond => "beyond the knee",
+    }
+}
+
+/// How sure a verdict is.
+pub const fn confidence(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::Low => "low",
+        Confidence::Medium => "medium",
+        Confidence::High => "high",
+    }
+}
+
+/// What a proof concludes.
+pub const fn proof(verdict: ProofVerdict) -> &'static str {
+    match verdict {
+        ProofVerdict::Better => "better",
+        ProofVerdict::Worse => "worse",
+        ProofVerdict::NoDifference => "no difference that matters",
+        ProofVerdict::GuardBroken => "faster, but a guard broke",
+        ProofVerdict::Inconclusive => "inconclusive",
+    }
+}
+
+/// How a change ended.
+pub const fn change_state(state: ChangeState) -> &'static str {
+    match state {
+        ChangeState::Applied => "still applied: `prony undo` puts it back",
+        ChangeState::Undone => "undone, exactly as it was",
+        ChangeState::Kept => "kept, as asked",
+        ChangeState::Conflict => "not undone: someone else changed it meanwhile",
+    }
+}
+
+/// An arm of a proof.
+pub const fn arm(arm: Arm) -> &'static str {
+    match arm {
+        Arm::A => "A",
+        Arm::B => "B",
+    }
+}
+
+/// What a host does.
+pub const fn role(role: Role) -> &'static str {
+    match role {
+        Role::Generator => "generator",
+        Role::Proxy => "proxy",
+        Role::Server => "server",
+        Role::App => "application",
+        Role::Database => "database",
+        Role::Cache => "cache",
+    }
+}
+
+/// Server software; empty when nothing is known of it.
+pub const fn software(software: Option<Software>) -> &'static str {
+    match software {
+        Some(Software::Nginx) => "nginx",
+        Some(Software::Haproxy) => "HAProxy",
+        Some(Software::Postgres) => "PostgreSQL",
+        Some(Software::Redis) => "Redis",
+        Some(Software::Other) | None => "",
+    }
+}
+
+/// The four tests of grounding.
+pub fn grounding(test: &str) -> String {
+    match test {
+        "structure" => "It is on the path".to_string(),
+        "deviation" => "It departs from the calm load".to_string(),
+        "order" => "It comes before the limit".to_string(),
+        "response" => "The limit follows it when it is changed".to_string(),
+        other => spoken(other),
+    }
+}
+
+/// What an effect of a proof is measured on.
+pub fn effect(metric: &str) -> String {
+    match metric {
+        "good_per_s" => "good requests per second".to_string(),
+        "p99_us" => "p99 latency".to_string(),
+        "error_share" => "share of failed requests".to_string(),
+        "cpu_us_per_request" => "CPU time per request".to_string(),
+        other => spoken(other),
+    }
+}
+
+const METRICS: &[(&str, &str)] = &[
+    ("request", "request"),
+    ("cpu.user", "CPU time in user space"),
+    ("cpu.nice", "CPU time of niced processes"),
+    ("cpu.system", "CPU time in the kernel"),
+    ("cpu.idle", "idle CPU time"),
+    ("cpu.iowait", "idle CPU time with a disk busy"),
+    ("cpu.irq", "CPU time in hard interrupts"),
+    ("cpu.softirq", "CPU time in soft interrupts"),
+    ("cpu.steal", "CPU time taken by other guests"),
+    ("load.1m", "load average over a minute"),
+    ("cpu.context_switches", "context switches"),
+    ("cpu.forks", "processes started"),
+    ("proc.count", "processes of the hop"),
+    ("proc.user", "CPU time of a process in user space"),
+    ("proc.system", "CPU time of a process in the kernel"),
+    ("proc.run", "time a process ran"),
+    ("proc.run_delay", "time a process waited for a CPU"),
+    ("proc.threads", "threads of a process"),
+    ("proc.cpus_allowed", "CPUs a process may use"),
+    ("proc.switches_voluntary", "times a process gave up its CPU"),
+    ("proc.switches_involuntary", "times a process was put off its CPU"),
+    ("proc.tracer", "a tracer is attached"),
+    ("proc.writes", "write calls"),
+    ("proc.reads", "read calls"),
+    ("proc.written", "bytes written by calls"),
+    ("proc.disk_written", "bytes written to disks"),
+    ("proc.descriptors", "open file descriptors"),
+    ("proc.descriptor_limit", "limit of file descriptors"),
+    ("proc.memory", "resident memory"),
+    ("proc.is_worker", "process serves requests"),
+    ("cgroup.usage", "CPU time of the control group"),
+    ("cgroup.periods", "quota periods"),
+    ("cgroup.throttled", "periods stopped by the quota"),
+    ("cgroup.throttled_time", "time stopped by the quota"),
+    ("cgroup.quota", "CPU quota"),
+    ("cgroup.oom_kills", "processes killed for memory"),
+    ("if.rx_bytes", "bytes received"),
+    ("if.tx_bytes", "bytes sent"),
+    ("if.rx_packets", "packets received"),
+    ("if.tx_packets", "packets sent"),
+    ("if.rx_drops", "received packets dropped"),
+    ("if.tx_drops", "packets dropped before sending"),
+    ("if.errors", "interface errors"),
+    ("if.speed", "speed of the link"),
+    ("if.rx_queues", "receive queues"),
+    ("if.rps_cpus", "CPUs that packets are steered to"),
+    ("qdisc.bytes", "bytes through the queue"),
+    ("qdisc.drops", "drops of the queue"),
+    ("qdisc.overlimits", "times the queue was over its rate"),
+    ("qdisc.backlog", "bytes waiting in the queue"),
+    ("qdisc.rate", "rate of the queue"),
+    ("tcp.active_opens", "connections opened"),
+    ("tcp.passive_opens", "connections accepted"),
+    ("tcp.attempt_fails", "failed connection attempts"),
+    ("tcp.estab_resets", "connections reset"),
+    ("tcp.established", "established connections"),
+    ("tcp.in_segments", "segments received"),
+    ("tcp.out_segments", "segments sent"),
+    ("tcp.retransmits", "segments sent again"),
+    ("tcp.out_resets", "resets sent"),
+    ("tcp.original_sent", "data segments sent"),
+    ("tcp.timeouts", "retransmit timeouts"),
+    ("tcp.syn_retransmits", "handshakes sent again"),
+    ("tcp.fast_retransmits", "fast retransmits"),
+    ("tcp.loss_probes", "loss probes"),
+    ("tcp.dsack_received", "spurious retransmits"),
+    ("tcp.listen_overflows", "accept queue overflows"),
+    ("tcp.listen_drops", "handshakes dropped by listeners"),
+    ("tcp.syn_queue_drops", "handshakes dropped for a full SYN queue"),
+    ("tcp.syn_cookies", "SYN cookies sent"),
+    ("tcp.time_wait_overflows", "TIME_WAIT table overflows"),
+    ("tcp.time_wait_reused", "TIME_WAIT sockets reused"),
+    ("tcp.backlog_drops", "packets dropped for a full socket backlog"),
+    ("tcp.receive_queue_drops", "packets dropped for a full receive queue"),
+    ("tcp.delayed_acks", "delayed acknowledgements"),
+    ("tcp.memory_pressures", "times TCP came under memory pressure"),
+    ("sock.tcp_in_use", "TCP sockets in use"),
+    ("sock.time_wait", "sockets in TIME_WAIT"),
+    ("sock.orphans", "sockets without a process"),
+    ("sock.tcp_memory", "memory of TCP"),
+    ("port.range", "local ports to choose from"),
+    ("udp.out", "datagrams sent"),
+    ("udp.in", "datagrams received"),
+    ("listen.queue", "connections waiting for accept()"),
+    ("listen.backlog", "size of the accept queue"),
+    ("conn.in", "connections from clients"),
+    ("conn.in_busy", "requests being served"),
+    ("conn.in_unread", "connections with unread bytes"),
+    ("conn.out", "connections to upstreams"),
+    ("conn.out_waiting", "answers awaited from upstreams"),
+    ("conn.out_rtt", "round trip to the upstream"),
+    ("conn.out_retransmits", "retransmits to upstreams"),
+    ("conn.in_retransmits", "retransmits to clients"),
+    ("softnet.processed", "packets processed by a CPU"),
+    ("softnet.dropped", "packets dropped for a full CPU backlog"),
+    ("softnet.squeezed", "receive rounds cut short"),
+    ("softnet.steered", "packets steered to a CPU"),
+    ("softirq.net_rx", "receive soft interrupts"),
+    ("softirq.net_tx", "send soft interrupts"),
+    ("interrupts.total", "hard interrupts"),
+    ("interrupts.call", "function call interrupts"),
+    ("interrupts.reschedule", "reschedule interrupts"),
+    ("psi.cpu_some", "time someone waited for a CPU"),
+    ("psi.io_some", "time someone waited for a disk"),
+    ("psi.io_full", "time everyone waited for a disk"),
+    ("psi.memory_some", "time someone waited for memory"),
+    ("memory.available", "available memory"),
+    ("disk.busy", "time a disk was busy"),
+    ("disk.written", "bytes written to a disk"),
+    ("disk.flushes", "disk flushes"),
+    ("nginx.requests", "requests counted by nginx"),
+    ("nginx.accepts", "connections accepted by nginx"),
+    ("nginx.handled", "connections handled by nginx"),
+    ("nginx.active", "active connections of nginx"),
+    ("nginx.reading", "connections nginx reads a request from"),
+    ("nginx.writing", "connections nginx answers on"),
+    ("nginx.waiting", "idle client connections of nginx"),
+    ("log.size", "size of a log"),
+    ("errorlog.lines", "lines in the error log"),
+    ("errorlog.no_port", "complaints about missing local ports"),
+    ("errorlog.no_worker_connections", "complaints about worker_connections"),
+    ("errorlog.no_descriptors", "complaints about open files"),
+    ("errorlog.upstream_timeout", "complaints about late upstreams"),
+    ("errorlog.temp_file", "answers buffered to a file"),
+    ("errorlog.limiting", "requests held by a limit"),
+    ("look.log_line", "length of a log line"),
+    ("look.log_step", "bytes per write to the log"),
+    ("look.log_growth", "growth of the log"),
+    ("look.wait", "share of looks that found workers waiting there"),
+    ("look.running", "share of looks that found the process running"),
+    ("price.connect", "price of one connection here"),
+    ("price.log_write", "price of one log write here"),
+    ("price.log_open", "price of opening a log here"),
+    ("self.cpu", "CPU time of observing"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_model::metric::ALL;
+
+    #[test]
+    fn every_metric_of_the_catalogue_has_a_title() {
+        let missing: Vec<&str> = ALL.iter().map(|m| m.name).filter(|name| metric(name) == *name).collect();
+        assert!(missing.is_empty(), "add a title to METRICS for: {missing:?}");
+    }
+
+    #[test]
+    fn no_title_outlives_its_metric() {
+        let known = |id: &str| id == "request" || ALL.iter().any(|m| m.name == id);
+        let stale: Vec<&str> = METRICS.iter().map(|(id, _)| *id).filter(|id| !known(id)).collect();
+        assert!(stale.is_empty(), "remove from METRICS: {stale:?}");
+    }
+
+    #[test]
+    fn derived_and_unknown_names_read_well() {
+        assert_eq!(metric("tcp.active_opens / request"), "connections opened per request");
+        assert_eq!(metric("a.new_one"), "a.new_one");
+        assert_eq!(cause("disk-saturated"), "Disk saturated");
+        assert_eq!(cause(""), "");
+    }
+}

@@ -1,0 +1,622 @@
+//! What a report shows, computed once from a run: the page, the JSON, the Markdown and the terminal all draw from it.
+//!
+//! It selects and names; it never judges: verdicts, effects and intervals come from the run as they are.
+//! Every number that may be missing is an `Option`, so that no page can show a 0 for a fact that was not read.
+//! Units stand last in field names; shares go from 0 to 1. Only finite numbers get in.
+
+mod cpu;
+mod diagnosis;
+mod headline;
+mod latency;
+mod load;
+mod proof;
+mod stack;
+
+use crate::number;
+use crate::typescript::{view, words};
+use prony_model::Run;
+use prony_model::run::RunEnd;
+
+/// Schema name of the JSON form; fields only get added.
+pub const SCHEMA: &str = "prony.report/1";
+
+words! {
+    /// How a figure is meant: as good news, as a warning, as bad news, or neither.
+    pub enum Tone {
+        /// Good news.
+        Good = "good",
+        /// Read with care.
+        Warn = "warn",
+        /// Bad news.
+        Bad = "bad",
+        /// Neither.
+        Plain = "plain",
+    }
+    /// Where a load stands relative to the knee.
+    pub enum LevelName {
+        /// About half of the limit.
+        Below = "below",
+        /// The limit at the workload's concurrency, or the workload's own rate.
+        At = "at",
+        /// More than the stack carries.
+        Beyond = "beyond",
+    }
+    /// Arm of a proof.
+    pub enum ArmName {
+        /// As found.
+        A = "A",
+        /// With the change.
+        B = "B",
+    }
+}
+
+view! {
+    /// Everything that a report shows of one run.
+    pub struct ReportData {
+        /// `prony.report/1`.
+        pub schema: String,
+        /// Which run this is.
+        pub run: RunFacts,
+        /// The result in one sentence.
+        pub headline: Headline,
+        /// What stops the stack; none when nothing was diagnosed.
+        pub verdict: Option<VerdictView>,
+        /// The chain of evidence, in order.
+        pub evidence: Vec<EvidenceView>,
+        /// What was changed on purpose to test the verdict.
+        pub interventions: Vec<InterventionView>,
+        /// Causes that the evidence allows.
+        pub candidates: Vec<CandidateView>,
+        /// Causes that were ruled out.
+        pub excluded: Vec<ExcludedView>,
+        /// Ways to mend it; the first is the one that prony applies.
+        pub remedies: Vec<RemedyView>,
+        /// Whether the remedy helped; none when nothing was proven.
+        pub proof: Option<ProofView>,
+        /// The load curve.
+        pub curve: Vec<CurvePoint>,
+        /// Host that `cpu_us_per_request` of the curve belongs to.
+        pub curve_cpu_host: Option<String>,
+        /// The objective for p99 in microseconds, when the stack has one.
+        pub slo_p99_us: Option<f64>,
+        /// Latency distributions, merged over trials.
+        pub latency: Vec<LatencyCurve>,
+        /// CPU of each host at each level.
+        pub cpu: Vec<HostCpu>,
+        /// What was changed on hosts.
+        pub changes: Vec<ChangeView>,
+        /// What could not be seen.
+        pub gaps: Vec<GapView>,
+        /// What prony itself cost.
+        pub cost: CostView,
+        /// Who calls whom.
+        pub stack: StackView,
+        /// Commands that repeat it.
+        pub commands: Vec<CommandView>,
+        /// Every trial.
+        pub trials: Vec<TrialRow>,
+        /// What each host is.
+        pub inventory: Vec<HostFacts>,
+    }
+
+    /// Which run this is.
+    pub struct RunFacts {
+        /// Id of the run.
+        pub id: String,
+        /// Version of prony.
+        pub version: String,
+        /// Command line.
+        pub command: String,
+        /// Start, in UTC.
+        pub started: String,
+        /// Start in milliseconds since 1970.
+        pub started_unix_ms: u64,
+        /// Wall time in seconds; none when the run did not reach its end.
+        pub wall_s: Option<f64>,
+        /// `open`, `done`, `interrupted` or `failed`.
+        pub end: String,
+        /// What to know about an end that is not `done`.
+        pub end_note: Option<String>,
+    }
+
+    /// The result in one sentence, and the figures beside it.
+    pub struct Headline {
+        /// The sentence.
+        pub sentence: String,
+        /// A second sentence: the proof, or what to know.
+        pub support: Option<String>,
+        /// How it is meant.
+        pub tone: Tone,
+        /// Key figures.
+        pub figures: Vec<Figure>,
+    }
+
+    /// A key figure.
+    pub struct Figure {
+        /// What it is.
+        pub label: String,
+        /// Its value as text.
+        pub value: String,
+        /// What stands below it, like an interval.
+        pub note: String,
+        /// How it is meant.
+        pub tone: Tone,
+    }
+
+    /// What stops the stack.
+    pub struct VerdictView {
+        /// Cause id, `none` or `inconclusive`.
+        pub cause: String,
+        /// Its title.
+        pub title: String,
+        /// What it means.
+        pub meaning: String,
+        /// Host; empty when there is none.
+        pub hop: String,
+        /// `low`, `medium` or `high`.
+        pub confidence: String,
+        /// All four tests agree.
+        pub grounded: bool,
+        /// Relative gain that the remedy is predicted to bring.
+        pub predicted_gain: Option<f64>,
+        /// What limits, where, and by how much.
+        pub summary: String,
+        /// The tests of grounding.
+        pub grounding: Vec<GroundingView>,
+    }
+
+    /// One test of grounding.
+    pub struct GroundingView {
+        /// `structure`, `deviation`, `order` or `response`.
+        pub test: String,
+        /// Its title.
+        pub title: String,
+        /// Whether it holds.
+        pub holds: bool,
+        /// What was seen.
+        pub detail: String,
+    }
+
+    /// One link in the chain of evidence.
+    pub struct EvidenceView {
+        /// What it shows.
+        pub claim: String,
+        /// Metric or derived quantity.
+        pub metric: String,
+        /// What the metric is called.
+        pub metric_title: String,
+        /// Host it was read on.
+        pub host: String,
+        /// Unit of the numbers.
+        pub unit: String,
+        /// Value under load.
+        pub value: Option<f64>,
+        /// The same as text.
+        pub value_text: String,
+        /// Value below the knee.
+        pub baseline: Option<f64>,
+        /// The same as text.
+        pub baseline_text: Option<String>,
+        /// Border between for and against.
+        pub threshold: Option<f64>,
+        /// The same as text.
+        pub threshold_text: Option<String>,
+        /// Where the threshold comes from.
+        pub origin: String,
+        /// True: speaks for the verdict. False: against it.
+        pub supports: bool,
+    }
+
+    /// One intervention and what it showed.
+    pub struct InterventionView {
+        /// Host.
+        pub target: String,
+        /// What was done, in words.
+        pub what: String,
+        /// Negative control: nothing is expected to happen.
+        pub control: bool,
+        /// True: the numbers are a relative gain (removal). False: they are an elasticity.
+        pub is_gain: bool,
+        /// Elasticity or gain.
+        pub value: Option<f64>,
+        /// Lower end of the 95 % interval.
+        pub low: Option<f64>,
+        /// Upper end.
+        pub high: Option<f64>,
+        /// Value and interval as text.
+        pub text: String,
+        /// How to read it.
+        pub reading: String,
+        /// Pairs of trials.
+        pub pairs: u32,
+    }
+
+    /// A cause that the evidence allows.
+    pub struct CandidateView {
+        /// Cause id.
+        pub cause: String,
+        /// Its title.
+        pub title: String,
+        /// Host.
+        pub hop: String,
+        /// Share of the limiting time or capacity that it explains.
+        pub share: Option<f64>,
+        /// The same as text.
+        pub share_text: String,
+    }
+
+    /// A cause that was ruled out.
+    pub struct ExcludedView {
+        /// Cause id.
+        pub cause: String,
+        /// Its title.
+        pub title: String,
+        /// The fact that rules it out.
+        pub because: String,
+    }
+
+    /// A way to mend it.
+    pub struct RemedyView {
+        /// What to do.
+        pub advice: String,
+        /// `NAME=VALUE at HOST`, when prony can turn it.
+        pub knob: Option<String>,
+    }
+
+    /// Whether B is different from A.
+    pub struct ProofView {
+        /// What B turned, in words; none for an A/A run.
+        pub change: Option<String>,
+        /// `better`, `worse`, `no-difference`, `guard-broken` or `inconclusive`.
+        pub verdict: String,
+        /// The same in words.
+        pub verdict_title: String,
+        /// How it is meant.
+        pub tone: Tone,
+        /// What was proven.
+        pub summary: String,
+        /// Effect on throughput.
+        pub effect: EffectView,
+        /// Guards.
+        pub guards: Vec<EffectView>,
+        /// Gain predicted before the proof.
+        pub predicted_gain: Option<f64>,
+        /// Prediction against measurement, in words.
+        pub prediction: Option<String>,
+        /// Throughput of each trial in the order it ran.
+        pub trials: Vec<ProofTrial>,
+        /// Seed of the order.
+        pub seed: String,
+    }
+
+    /// An effect with its interval; relative numbers.
+    pub struct EffectView {
+        /// Metric id.
+        pub metric: String,
+        /// What it is called.
+        pub title: String,
+        /// A as text.
+        pub a_text: String,
+        /// B as text.
+        pub b_text: String,
+        /// Relative effect.
+        pub effect: Option<f64>,
+        /// Lower end of the 95 % interval.
+        pub low: Option<f64>,
+        /// Upper end.
+        pub high: Option<f64>,
+        /// Effect and interval as text.
+        pub text: String,
+        /// Smallest effect that would have been found.
+        pub detectable: Option<f64>,
+        /// p-value of the sign permutation test.
+        pub p: Option<f64>,
+        /// Pairs.
+        pub pairs: u32,
+        /// How much worse a guard may get; none for the main effect.
+        pub margin: Option<f64>,
+        /// How a guard ended, in words; empty for the main effect.
+        pub state: String,
+        /// How it is meant.
+        pub tone: Tone,
+    }
+
+    /// One trial of a proof.
+    pub struct ProofTrial {
+        /// Which configuration.
+        pub arm: ArmName,
+        /// Good requests per second.
+        pub good_per_s: Option<f64>,
+    }
+
+    /// One load and what came back.
+    pub struct CurvePoint {
+        /// Number of the trial.
+        pub trial: u32,
+        /// Where it stands, when it is one of the three levels.
+        pub level: Option<LevelName>,
+        /// A few words.
+        pub label: String,
+        /// Connections.
+        pub connections: u32,
+        /// Rate asked for in open loop.
+        pub rate_per_s: Option<f64>,
+        /// Good requests per second.
+        pub good_per_s: Option<f64>,
+        /// Median latency.
+        pub p50_us: Option<f64>,
+        /// 99th percentile.
+        pub p99_us: Option<f64>,
+        /// Share of failed requests.
+        pub error_share: Option<f64>,
+        /// CPU time per request of `curve_cpu_host`.
+        pub cpu_us_per_request: Option<f64>,
+        /// Why the figure is a lower bound or not valid; empty when it is valid.
+        pub note: String,
+    }
+
+    /// A latency distribution.
+    pub struct LatencyCurve {
+        /// What it is of.
+        pub name: String,
+        /// `at`, `a` or `b`.
+        pub kind: String,
+        /// Number of requests.
+        pub count: u64,
+        /// Points in order of quantile.
+        pub points: Vec<LatencyPoint>,
+        /// The usual percentiles as text, in the order of p50, p75, p90, p99, p99.9, p99.99, max.
+        pub usual: Vec<String>,
+    }
+
+    /// One point of a distribution.
+    pub struct LatencyPoint {
+        /// Quantile from 0 to 1.
+        pub quantile: f64,
+        /// Latency in microseconds.
+        pub latency_us: f64,
+    }
+
+    /// CPU of one host.
+    pub struct HostCpu {
+        /// Host.
+        pub host: String,
+        /// Which CPUs, as a list; empty: all of the machine.
+        pub cpus: String,
+        /// Number of CPUs that the shares are of.
+        pub cpu_count: u32,
+        /// At each level.
+        pub levels: Vec<CpuLevel>,
+    }
+
+    /// CPU of one host at one level, as shares of its CPUs.
+    pub struct CpuLevel {
+        /// Which level, in words.
+        pub label: String,
+        /// User space.
+        pub user: f64,
+        /// Niced processes.
+        pub nice: f64,
+        /// Kernel.
+        pub system: f64,
+        /// Soft interrupts.
+        pub softirq: f64,
+        /// Hard interrupts.
+        pub irq: f64,
+        /// Taken by other guests.
+        pub steal: f64,
+        /// Idle with a disk busy.
+        pub iowait: f64,
+        /// Idle.
+        pub idle: f64,
+        /// CPUs that the hop's own processes used; none when they could not be read.
+        pub hop_cpus: Option<f64>,
+        /// CPU time of the hop's own processes per request.
+        pub hop_us_per_request: Option<f64>,
+    }
+
+    /// A change that was made to a host.
+    pub struct ChangeView {
+        /// Host.
+        pub host: String,
+        /// Knob and value, as for `--knob`.
+        pub knob: String,
+        /// What the knob is.
+        pub title: String,
+        /// Value before.
+        pub before: String,
+        /// Value set.
+        pub after: String,
+        /// How it ended, in words.
+        pub state: String,
+        /// How it is meant.
+        pub tone: Tone,
+        /// The change itself.
+        pub diff: String,
+        /// What makes it permanent.
+        pub permanent: String,
+    }
+
+    /// Facts that could not be read on one host for one reason.
+    pub struct GapView {
+        /// Host; empty: the whole run.
+        pub host: String,
+        /// Which facts.
+        pub facts: Vec<String>,
+        /// Why.
+        pub reason: String,
+    }
+
+    /// What prony itself cost.
+    pub struct CostView {
+        /// CPU time of the generator per request.
+        pub generator_cpu_us_per_request: Option<f64>,
+        /// Per host.
+        pub hosts: Vec<HostCostView>,
+    }
+
+    /// What prony cost on one host.
+    pub struct HostCostView {
+        /// Host.
+        pub host: String,
+        /// Share of one CPU that observing took.
+        pub observe_cpu_share: Option<f64>,
+        /// CPU time of the host's own processes per request.
+        pub cpu_us_per_request: Option<f64>,
+    }
+
+    /// Who calls whom.
+    pub struct StackView {
+        /// Name of the stack.
+        pub name: String,
+        /// Entry URL.
+        pub entry: String,
+        /// The workload in words.
+        pub workload: String,
+        /// The objective in words; empty when there is none.
+        pub objective: String,
+        /// Hosts.
+        pub nodes: Vec<StackNode>,
+    }
+
+    /// A host in the drawing.
+    pub struct StackNode {
+        /// Name.
+        pub name: String,
+        /// What it does and what runs there.
+        pub role: String,
+        /// Where it is and on which CPUs.
+        pub place: String,
+        /// Column: 0 for the generator.
+        pub depth: u32,
+        /// Whom it calls.
+        pub calls: Vec<String>,
+        /// Whether the verdict names it.
+        pub limits: bool,
+        /// Whether facts of it were read.
+        pub observed: bool,
+    }
+
+    /// A command that repeats something.
+    pub struct CommandView {
+        /// What it repeats.
+        pub what: String,
+        /// The command.
+        pub command: String,
+    }
+
+    /// One trial.
+    pub struct TrialRow {
+        /// Its number.
+        pub id: u32,
+        /// What it was for.
+        pub purpose: String,
+        /// Seconds since the start of the run.
+        pub at_s: f64,
+        /// Counted time.
+        pub duration_s: f64,
+        /// Connections.
+        pub connections: u32,
+        /// Rate asked for in open loop.
+        pub rate_per_s: Option<f64>,
+        /// Good requests per second.
+        pub good_per_s: Option<f64>,
+        /// Median latency.
+        pub p50_us: Option<f64>,
+        /// 99th percentile.
+        pub p99_us: Option<f64>,
+        /// Failed requests.
+        pub errors: u64,
+        /// CPU time of the generator per request.
+        pub generator_us_per_request: Option<f64>,
+        /// Gates that did not hold; empty when the trial is valid.
+        pub note: String,
+    }
+
+    /// What one host is.
+    pub struct HostFacts {
+        /// Host.
+        pub host: String,
+        /// Facts in order of name.
+        pub facts: Vec<Fact>,
+    }
+
+    /// One fact.
+    pub struct Fact {
+        /// Name.
+        pub name: String,
+        /// Value.
+        pub value: String,
+    }
+}
+
+impl ReportData {
+    /// Everything that a report shows of `run`.
+    pub fn of(run: &Run) -> Self {
+        let verdict = diagnosis::verdict(run);
+        let curve_cpu_host = load::cpu_host(run);
+        Self {
+            schema: SCHEMA.to_string(),
+            run: run_facts(run),
+            headline: headline::of(run),
+            evidence: diagnosis::evidence(run),
+            interventions: diagnosis::interventions(run),
+            candidates: diagnosis::candidates(run),
+            excluded: diagnosis::excluded(run),
+            remedies: diagnosis::remedies(run),
+            proof: run.proof.as_ref().map(proof::of),
+            curve: load::curve(run, curve_cpu_host.as_deref()),
+            curve_cpu_host,
+            slo_p99_us: run.stack.slo.as_ref().and_then(|slo| slo.p99).map(prony_model::Nanos::as_us_f64),
+            latency: latency::curves(run),
+            cpu: cpu::hosts(run),
+            changes: proof::changes(run),
+            gaps: diagnosis::gaps(run),
+            cost: cpu::cost(run),
+            stack: stack::of(run),
+            commands: stack::commands(run),
+            trials: load::trials(run),
+            inventory: stack::inventory(run),
+            verdict,
+        }
+    }
+}
+
+/// TypeScript of every type above, as a whole file.
+pub(crate) fn typescript() -> String {
+    let mut out = String::from("// Generated from crates/prony-report/src/view.rs by `cargo xtask codegen`. Do not edit.\n\n");
+    words_typescript(&mut out);
+    structs_typescript(&mut out);
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}
+
+fn run_facts(run: &Run) -> RunFacts {
+    let (end, end_note) = match &run.end {
+        RunEnd::Open => ("open", Some("The run has not reached its end: it still runs, or it was killed. What follows is what was recorded.".to_string())),
+        RunEnd::Done => ("done", None),
+        RunEnd::Interrupted => ("interrupted", Some("Interrupted by the user. What follows is what was measured until then.".to_string())),
+        RunEnd::Failed { reason } => ("failed", Some(format!("The run failed: {reason}"))),
+    };
+    RunFacts {
+        id: run.id.clone(),
+        version: run.version.clone(),
+        command: run.command.clone(),
+        started: number::utc(run.started_unix_ms),
+        started_unix_ms: run.started_unix_ms,
+        wall_s: positive(run.cost.wall_s),
+        end: end.to_string(),
+        end_note,
+    }
+}
+
+/// The number, if it is one.
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+/// The number, if it is one and not the 0 that stands where nothing was measured.
+fn positive(value: f64) -> Option<f64> {
+    (value.is_finite() && value > 0.0).then_some(value)
+}

@@ -1,0 +1,113 @@
+//! CPU of each host at each level, split as the kernel counts it, and what prony itself cost.
+//!
+//! A host's shares are of its own CPUs (`host.NAME.cpus`), or of all that were seen when the stack does not say.
+//! CPUs are the machine's: hosts that share a machine and CPUs show each other's work. The hop's own processes stand apart.
+
+use super::load::{hop_cpus, hop_us_per_request};
+use super::{CostView, CpuLevel, HostCostView, HostCpu, finite, positive};
+use crate::names;
+use prony_model::metric::{
+    CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE, CPU_SOFTIRQ, CPU_STEAL, CPU_SYSTEM, CPU_USER, Metric,
+};
+use prony_model::run::{Level, Purpose, Run, Trial};
+use prony_model::{Host, SeriesSet};
+use std::collections::BTreeSet;
+
+pub(super) fn hosts(run: &Run) -> Vec<HostCpu> {
+    let generator = run.stack.generator();
+    let mut names: Vec<&str> = generator.iter().map(|(name, _)| *name).collect();
+    names.extend(run.stack.path());
+    names.iter().filter_map(|name| host(run, name, run.stack.host.get(*name)?)).collect()
+}
+
+fn host(run: &Run, name: &str, host: &Host) -> Option<HostCpu> {
+    let own = host.cpus.as_deref().and_then(cpu_list);
+    let seen: BTreeSet<u32> = run.series.items(name, &CPU_IDLE).filter_map(|(item, _)| item.parse().ok()).collect();
+    let cpus: BTreeSet<u32> = match &own {
+        Some(own) => seen.intersection(own).copied().collect(),
+        None => seen,
+    };
+    let levels: Vec<CpuLevel> = observed(run).into_iter().filter_map(|(t, label)| level(run, name, t, label, &cpus)).collect();
+    (!levels.is_empty()).then(|| HostCpu {
+        host: name.to_string(),
+        cpus: host.cpus.clone().unwrap_or_default(),
+        cpu_count: cpus.len() as u32,
+        levels,
+    })
+}
+
+/// The trial of each level; without levels, the last plain load.
+fn observed(run: &Run) -> Vec<(&Trial, String)> {
+    let levels = [Level::Below, Level::At, Level::Beyond];
+    let found: Vec<_> =
+        levels.iter().filter_map(|level| Some((run.level(*level)?, names::level(*level).to_string()))).collect();
+    if !found.is_empty() {
+        return found;
+    }
+    let load = run.trials.iter().rev().find(|t| t.purpose == Purpose::Load);
+    load.map(|t| (t, "under load".to_string())).into_iter().collect()
+}
+
+fn level(run: &Run, host: &str, trial: &Trial, label: String, cpus: &BTreeSet<u32>) -> Option<CpuLevel> {
+    let share = |metric: &Metric| {
+        let rates = run.series.items(host, metric).filter(|(item, _)| item.parse().is_ok_and(|n| cpus.contains(&n)));
+        rates.filter_map(|(_, points)| SeriesSet::rate(points, trial.window)).reduce(|a, b| a + b)
+    };
+    let idle = share(&CPU_IDLE)?;
+    let [user, nice, system, softirq, irq, steal, iowait] =
+        [CPU_USER, CPU_NICE, CPU_SYSTEM, CPU_SOFTIRQ, CPU_IRQ, CPU_STEAL, CPU_IOWAIT].map(|m| share(&m).unwrap_or(0.0));
+    // The kernel's ticks do not add up to the wall time exactly; shares are of what it counted.
+    let total = positive(user + nice + system + softirq + irq + steal + iowait + idle)?;
+    Some(CpuLevel {
+        label,
+        user: user / total,
+        nice: nice / total,
+        system: system / total,
+        softirq: softirq / total,
+        irq: irq / total,
+        steal: steal / total,
+        iowait: iowait / total,
+        idle: idle / total,
+        hop_cpus: hop_cpus(run, host, trial.window),
+        hop_us_per_request: hop_us_per_request(run, host, trial),
+    })
+}
+
+/// CPUs of a list like `0,2-3`; none when it is no such list.
+fn cpu_list(text: &str) -> Option<BTreeSet<u32>> {
+    let mut cpus = BTreeSet::new();
+    for part in text.split(',') {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to): (u32, u32) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+        // 8192 is the most CPUs that a Linux kernel can be built for (NR_CPUS, arch/x86/Kconfig).
+        if to >= 8192 {
+            return None;
+        }
+        cpus.extend(from..=to);
+    }
+    Some(cpus)
+}
+
+pub(super) fn cost(run: &Run) -> CostView {
+    let of_diagnosis = run.diagnosis.as_ref().map(|d| &d.cost);
+    let cost = of_diagnosis.filter(|_| run.cost.hosts.is_empty()).unwrap_or(&run.cost);
+    let hosts = cost.hosts.iter().map(|(host, cost)| HostCostView {
+        host: host.clone(),
+        observe_cpu_share: finite(cost.observe_cpu_share),
+        cpu_us_per_request: cost.cpu_us_per_request.and_then(finite),
+    });
+    CostView { generator_cpu_us_per_request: positive(cost.generator_cpu_us_per_request), hosts: hosts.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists() {
+        assert_eq!(cpu_list("0,2-3"), Some(BTreeSet::from([0, 2, 3])));
+        assert_eq!(cpu_list("1"), Some(BTreeSet::from([1])));
+        assert_eq!(cpu_list("all"), None);
+        assert_eq!(cpu_list("0-4294967295"), None);
+    }
+}

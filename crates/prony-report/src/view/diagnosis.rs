@@ -1,0 +1,158 @@
+//! The diagnosis as a report shows it: verdict, evidence, interventions, what was excluded, what could not be seen.
+//!
+//! Order is kept as the diagnosis gives it; gaps alone are grouped, by host and reason.
+
+use super::{
+    CandidateView, EvidenceView, ExcludedView, GapView, GroundingView, InterventionView, RemedyView, VerdictView, finite,
+};
+use crate::{names, number};
+use prony_model::diagnosis::{Diagnosis, Evidence, EvidenceVerdict, Intervention, InterventionKind};
+use prony_model::{Gap, Knob, Run};
+
+pub(super) fn verdict(run: &Run) -> Option<VerdictView> {
+    let verdict = &run.diagnosis.as_ref()?.verdict;
+    let grounding = verdict.grounding.iter().map(|g| GroundingView {
+        test: g.test.clone(),
+        title: names::grounding(&g.test),
+        holds: g.holds,
+        detail: g.detail.clone(),
+    });
+    Some(VerdictView {
+        cause: verdict.cause.clone(),
+        title: names::cause(&verdict.cause),
+        meaning: names::cause_meaning(&verdict.cause).to_string(),
+        hop: verdict.hop.clone(),
+        confidence: names::confidence(verdict.confidence).to_string(),
+        grounded: verdict.grounded,
+        predicted_gain: verdict.predicted_gain.and_then(finite),
+        summary: verdict.summary.clone(),
+        grounding: grounding.collect(),
+    })
+}
+
+fn listed<T, V>(run: &Run, items: impl Fn(&Diagnosis) -> &Vec<T>, view: impl Fn(&T) -> V) -> Vec<V> {
+    run.diagnosis.iter().flat_map(|d| items(d)).map(view).collect()
+}
+
+pub(super) fn evidence(run: &Run) -> Vec<EvidenceView> {
+    listed(run, |d| &d.evidence, evidence_of)
+}
+
+fn evidence_of(e: &Evidence) -> EvidenceView {
+    let text = |value: f64| number::with_unit(value, &e.unit);
+    let (baseline, threshold) = (e.baseline.and_then(finite), e.threshold.and_then(finite));
+    EvidenceView {
+        claim: e.claim.clone(),
+        metric: e.metric.clone(),
+        metric_title: names::metric(&e.metric),
+        host: e.host.clone(),
+        unit: e.unit.clone(),
+        value: finite(e.value),
+        value_text: text(e.value),
+        baseline,
+        baseline_text: baseline.map(text),
+        threshold,
+        threshold_text: threshold.map(text),
+        origin: e.origin.clone(),
+        supports: e.verdict == EvidenceVerdict::Supports,
+    }
+}
+
+/// Those that were done, of the run or, when it has none, of the diagnosis.
+pub(super) fn interventions(run: &Run) -> Vec<InterventionView> {
+    let of_diagnosis = run.diagnosis.as_ref().map(|d| d.interventions.as_slice()).unwrap_or_default();
+    let all = if run.interventions.iter().any(|i| i.elasticity.is_some()) { &run.interventions } else { of_diagnosis };
+    all.iter().map(intervention).collect()
+}
+
+fn intervention(i: &Intervention) -> InterventionView {
+    let is_gain = matches!(i.what, InterventionKind::Removal { .. });
+    let (value, low, high) = (i.elasticity.and_then(finite), i.low.and_then(finite), i.high.and_then(finite));
+    let one = |v: f64| if is_gain { number::change(v) } else { format!("{v:.2}") };
+    let text = match (value, low, high) {
+        (Some(value), Some(low), Some(high)) => format!("{} ({} to {})", one(value), one(low), one(high)),
+        (Some(value), None, _) | (Some(value), _, None) => format!("{} (no interval)", one(value)),
+        (None, _, _) => "not done".to_string(),
+    };
+    InterventionView {
+        target: i.target.clone(),
+        what: doing(i),
+        control: i.control,
+        is_gain,
+        value,
+        low,
+        high,
+        text,
+        reading: reading(i, is_gain, low, high).to_string(),
+        pairs: i.pairs,
+    }
+}
+
+/// What an intervention does, in words; also the label of its trials.
+pub(super) fn doing(i: &Intervention) -> String {
+    let dose = number::percent(i.dose);
+    match &i.what {
+        InterventionKind::Cpu => format!("CPU of {} {dose} slower", i.target),
+        InterventionKind::LinkRate { interface, .. } => format!("what {} sends on {interface} {dose} slower", i.target),
+        InterventionKind::Concurrency => format!("{dose} more connections"),
+        InterventionKind::Removal { knob } => format!("suspect removed by {}", knob_text(knob)),
+    }
+}
+
+/// Says what the interval means, and only what it says by itself: whether it holds 0.
+fn reading(i: &Intervention, is_gain: bool, low: Option<f64>, high: Option<f64>) -> &'static str {
+    let (Some(low), Some(high)) = (low, high) else {
+        return "no interval, so nothing follows from it";
+    };
+    let holds_zero = low <= 0.0 && high >= 0.0;
+    match (i.control, is_gain, holds_zero) {
+        (true, _, true) => "as expected of a control: the limit does not follow",
+        (true, _, false) => "not expected of a control: the limit moved",
+        (false, true, true) => "removing it changes nothing that can be seen",
+        (false, true, false) => "removing it changes the limit",
+        (false, false, true) => "the limit does not visibly follow",
+        (false, false, false) => "the limit follows",
+    }
+}
+
+pub(super) fn candidates(run: &Run) -> Vec<CandidateView> {
+    listed(run, |d| &d.candidates, |c| CandidateView {
+        cause: c.cause.clone(),
+        title: names::cause(&c.cause),
+        hop: c.hop.clone(),
+        share: finite(c.score),
+        share_text: number::percent(c.score),
+    })
+}
+
+pub(super) fn excluded(run: &Run) -> Vec<ExcludedView> {
+    listed(run, |d| &d.excluded, |e| ExcludedView {
+        cause: e.cause.clone(),
+        title: names::cause(&e.cause),
+        because: e.because.clone(),
+    })
+}
+
+pub(super) fn remedies(run: &Run) -> Vec<RemedyView> {
+    listed(run, |d| &d.remedies, |r| RemedyView { advice: r.advice.clone(), knob: r.knob.as_ref().map(knob_text) })
+}
+
+/// A knob as a person names it: `nginx.access_log=off at lb`.
+pub(super) fn knob_text(knob: &Knob) -> String {
+    format!("{}={} at {}", knob.id, knob.value, knob.host)
+}
+
+/// Gaps of the run and of the diagnosis, each once, grouped by host and reason: forty metrics of one host that is out of
+/// sight are one line to read.
+pub(super) fn gaps(run: &Run) -> Vec<GapView> {
+    let mut out: Vec<GapView> = Vec::new();
+    let of_diagnosis = run.diagnosis.iter().flat_map(|d| &d.gaps);
+    for Gap { fact, host, reason } in run.gaps.iter().chain(of_diagnosis) {
+        match out.iter_mut().find(|g| g.host == *host && g.reason == *reason) {
+            Some(group) if group.facts.contains(fact) => {}
+            Some(group) => group.facts.push(fact.clone()),
+            None => out.push(GapView { host: host.clone(), facts: vec![fact.clone()], reason: reason.clone() }),
+        }
+    }
+    out
+}

@@ -1,0 +1,147 @@
+//! The result in one sentence, and the key figures beside it.
+//!
+//! Invariant: a rate that the generator limited is never given as the stack's, but as "at least".
+
+use super::load::{load_text, note};
+use super::{Figure, Headline, Tone, diagnosis, positive, proof};
+use crate::{names, number};
+use prony_model::diagnosis::{Confidence, Verdict};
+use prony_model::proof::{Proof, ProofVerdict};
+use prony_model::run::{Level, Purpose, Run, RunEnd, Trial};
+
+pub(super) fn of(run: &Run) -> Headline {
+    let verdict = run.diagnosis.as_ref().map(|d| &d.verdict);
+    let (sentence, tone) = match (verdict, operating_point(run)) {
+        (Some(verdict), _) => sentence_of_verdict(run, verdict),
+        (None, Some(trial)) => (sentence_of_load(run, trial), Tone::Plain),
+        (None, None) => ("Nothing was measured.".to_string(), Tone::Warn),
+    };
+    let tone = match &run.end {
+        RunEnd::Done => tone,
+        RunEnd::Failed { .. } => Tone::Bad,
+        RunEnd::Open | RunEnd::Interrupted => Tone::Warn,
+    };
+    Headline { sentence, support: run.proof.as_ref().map(sentence_of_proof), tone, figures: figures(run) }
+}
+
+/// The trial whose figures stand for the stack: at the limit, else the last plain load, else the best of the curve.
+pub(crate) fn operating_point(run: &Run) -> Option<&Trial> {
+    let plain = || run.trials.iter().rev().find(|t| t.purpose == Purpose::Load);
+    let curve = || {
+        let of_curve = |t: &&Trial| matches!(t.purpose, Purpose::Curve | Purpose::Level { .. });
+        run.trials.iter().filter(of_curve).max_by(|a, b| a.result.good_per_s.total_cmp(&b.result.good_per_s))
+    };
+    run.level(Level::At).or_else(plain).or_else(curve)
+}
+
+fn sentence_of_verdict(run: &Run, verdict: &Verdict) -> (String, Tone) {
+    let title = names::cause(&verdict.cause);
+    match verdict.cause.as_str() {
+        "" | "inconclusive" => ("What limits this stack could not be told.".to_string(), Tone::Warn),
+        "none" => (format!("{title}."), Tone::Good),
+        _ if verdict.hop.is_empty() => (format!("{title}."), Tone::Plain),
+        _ => {
+            let alone = run.stack.host.len() <= 1;
+            (if alone { format!("{title}.") } else { format!("{title}, at {}.", verdict.hop) }, Tone::Plain)
+        }
+    }
+}
+
+fn sentence_of_load(run: &Run, trial: &Trial) -> String {
+    let result = &trial.result;
+    let target = if run.stack.name.is_empty() { &run.stack.entry } else { &run.stack.name };
+    if result.completed == 0 {
+        return format!("No request to {target} was answered ({} failed).", number::count(result.errors.total()));
+    }
+    let rate = number::rate(result.good_per_s);
+    if result.generator_limited() {
+        return format!("{target} answers at least {rate} requests per second; the generator was the limit.");
+    }
+    let valid = if result.gates.iter().all(|g| g.held) { "" } else { " The figure is not valid." };
+    format!("{target} answered {rate} requests per second.{valid}")
+}
+
+fn sentence_of_proof(proof: &Proof) -> String {
+    let what = if proof.knob.is_some() { "The remedy" } else { "B (the same as A)" };
+    let (low, high) = (number::change(proof.effect.low), number::change(proof.effect.high));
+    let interval = format!("95 % interval {low} to {high}");
+    let size = |effect: f64| number::change(effect.abs()).replace('+', "");
+    match proof.verdict {
+        ProofVerdict::Better => format!("{what} gains {} throughput: proven, {interval}.", size(proof.effect.effect)),
+        ProofVerdict::Worse => format!("{what} costs {} throughput: proven, {interval}.", size(proof.effect.effect)),
+        ProofVerdict::NoDifference => format!("{what} makes no difference that matters: {interval}."),
+        ProofVerdict::GuardBroken => {
+            let broken: Vec<String> =
+                proof.guards.iter().filter(|g| !g.held).map(|g| names::effect(&g.effect.metric)).collect();
+            format!("{what} gains {} throughput ({interval}), but not without harm: {}.", size(proof.effect.effect), broken.join(", "))
+        }
+        ProofVerdict::Inconclusive => format!("Whether the remedy helps could not be told: {interval}."),
+    }
+}
+
+fn figures(run: &Run) -> Vec<Figure> {
+    let mut out = Vec::new();
+    let figure = |label: &str, value: String, note: String, tone: Tone| Figure { label: label.to_string(), value, note, tone };
+    if let Some(proof) = &run.proof {
+        let (low, high) = (number::change(proof.effect.low), number::change(proof.effect.high));
+        let value = number::change(proof.effect.effect);
+        out.push(figure("proven effect", value, format!("{low} to {high}, {} pairs", proof.effect.pairs), proof::tone(proof.verdict)));
+    }
+    if let Some(trial) = operating_point(run) {
+        out.extend(figures_of_load(trial));
+    }
+    if let Some(verdict) = run.diagnosis.as_ref().map(|d| &d.verdict) {
+        let sure = match verdict.confidence {
+            Confidence::High => Tone::Good,
+            Confidence::Medium => Tone::Plain,
+            Confidence::Low => Tone::Warn,
+        };
+        let (grounded, tone) = if verdict.grounded { ("grounded", Tone::Good) } else { ("not grounded", sure) };
+        let holding = verdict.grounding.iter().filter(|g| g.holds).count();
+        let tests = match verdict.grounding.len() {
+            0 => grounded.to_string(),
+            all => format!("{grounded}: {holding} of {all} tests agree"),
+        };
+        out.push(figure("confidence", names::confidence(verdict.confidence).to_string(), tests, tone));
+        if let (Some(gain), None) = (verdict.predicted_gain, &run.proof) {
+            let first = run.diagnosis.iter().flat_map(|d| &d.remedies).find_map(|r| r.knob.as_ref());
+            let by = first.map(diagnosis::knob_text).unwrap_or_default();
+            out.push(figure("predicted gain", number::change(gain), by, Tone::Plain));
+        }
+    }
+    out
+}
+
+fn figures_of_load(trial: &Trial) -> Vec<Figure> {
+    let result = &trial.result;
+    let held = note(result);
+    let load = load_text(trial.plan.connections, trial.plan.rate.map(|r| r.0));
+    let at_least = if result.generator_limited() { "at least " } else { "" };
+    let label = match trial.purpose {
+        Purpose::Level { level: Level::At } if trial.plan.rate.is_none() => "limit",
+        Purpose::Level { .. }
+        | Purpose::Warmup
+        | Purpose::Inspect
+        | Purpose::Intervention { .. }
+        | Purpose::Proof { .. }
+        | Purpose::Curve
+        | Purpose::Load => "throughput",
+    };
+    let (shown, tone) = if held.is_empty() { (load, Tone::Plain) } else { (held, Tone::Warn) };
+    let mut out = vec![Figure {
+        label: label.to_string(),
+        value: format!("{at_least}{}/s", number::rate(result.good_per_s)),
+        note: shown,
+        tone,
+    }];
+    if let Some(p99) = positive(result.latency.p99_us) {
+        let note = format!("p50 {}", number::micros(result.latency.p50_us));
+        out.push(Figure { label: "p99 latency".to_string(), value: number::micros(p99), note, tone: Tone::Plain });
+    }
+    if result.errors.total() > 0 {
+        let value = number::percent(result.error_share());
+        let note = format!("{} failed", number::count(result.errors.total()));
+        out.push(Figure { label: "errors".to_string(), value, note, tone: Tone::Bad });
+    }
+    out
+}
