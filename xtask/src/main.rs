@@ -6,6 +6,7 @@
 
 mod ci;
 mod codegen;
+mod declarations;
 mod tidy;
 
 use anyhow::Context as _;

@@ -5,6 +5,7 @@
 
 mod calls;
 mod changelog;
+mod docs;
 mod files;
 mod layers;
 mod lexer;
@@ -95,6 +96,7 @@ fn check(root: &Path) -> anyhow::Result<Vec<Violation>> {
     }
     found.extend(reach::check(root, &sources)?);
     found.extend(changelog::check(root)?);
+    found.extend(docs::check(root)?);
     found.sort();
     Ok(found)
 }

@@ -3,6 +3,7 @@
 //! It understands the subset of Rust and serde that those declarations use, laid out by rustfmt, and fails on the rest.
 //! A test holds the schema against a real diagnosis as serde writes it.
 
+use crate::declarations::{Body, Declaration, Field, Variant, declarations};
 use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -28,117 +29,6 @@ pub(super) fn diagnosis(root: &Path) -> anyhow::Result<String> {
     schema["title"] = json!(prony_model::diagnosis::SCHEMA);
     schema["$defs"] = json!(definitions);
     Ok(serde_json::to_string_pretty(&schema).context("a schema is JSON")? + "\n")
-}
-
-/// A struct, an enum or an alias as it stands in the source.
-#[derive(Clone, Debug, Default)]
-struct Declaration {
-    doc: String,
-    /// What stands in `#[serde(...)]`.
-    serde: String,
-    body: Body,
-}
-
-#[derive(Clone, Debug, Default)]
-enum Body {
-    Struct(Vec<Field>),
-    Enum(Vec<Variant>),
-    Alias(String),
-    #[default]
-    Unread,
-}
-
-#[derive(Clone, Debug)]
-struct Field {
-    name: String,
-    rust: String,
-    doc: String,
-    serde: String,
-}
-
-#[derive(Clone, Debug)]
-struct Variant {
-    name: String,
-    doc: String,
-    fields: Vec<Field>,
-}
-
-/// Doc comment and serde attribute that stand before an item.
-#[derive(Default)]
-struct Before {
-    doc: Vec<String>,
-    serde: String,
-}
-
-impl Before {
-    /// Takes a line that belongs to the item below it; false when it is the item itself.
-    fn takes(&mut self, line: &str) -> bool {
-        if let Some(doc) = line.strip_prefix("///") {
-            self.doc.push(doc.trim().to_string());
-        } else if let Some(serde) = line.strip_prefix("#[serde(") {
-            self.serde = serde.trim_end_matches(")]").to_string();
-        } else if !line.starts_with("#[") {
-            return false;
-        }
-        true
-    }
-}
-
-/// Every public type of a file by name.
-fn declarations(text: &str) -> BTreeMap<String, Declaration> {
-    let mut types = BTreeMap::new();
-    let mut lines = text.lines();
-    let mut before = Before::default();
-    while let Some(line) = lines.next() {
-        if before.takes(line) {
-            continue;
-        }
-        let taken = std::mem::take(&mut before);
-        let Some((keyword, rest)) = line.strip_prefix("pub ").and_then(|rest| rest.split_once(' ')) else { continue };
-        let name: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
-        let body = match keyword {
-            "struct" if rest.ends_with('{') => Body::Struct(fields(&mut lines, "}")),
-            "enum" => Body::Enum(variants(&mut lines)),
-            "type" => Body::Alias(rest.split_once("= ").map_or("", |(_, t)| t.trim_end_matches(';')).to_string()),
-            _ => continue,
-        };
-        types.insert(name, Declaration { doc: taken.doc.join(" "), serde: taken.serde, body });
-    }
-    types
-}
-
-/// Fields up to the line `end`.
-fn fields(lines: &mut std::str::Lines<'_>, end: &str) -> Vec<Field> {
-    let mut found = Vec::new();
-    let mut before = Before::default();
-    for line in lines.take_while(|line| *line != end) {
-        let line = line.trim();
-        if before.takes(line) {
-            continue;
-        }
-        let taken = std::mem::take(&mut before);
-        if let Some((name, rust)) = line.trim_start_matches("pub ").trim_end_matches(',').split_once(": ") {
-            let (name, rust) = (name.to_string(), rust.to_string());
-            found.push(Field { name, rust, doc: taken.doc.join(" "), serde: taken.serde });
-        }
-    }
-    found
-}
-
-fn variants(lines: &mut std::str::Lines<'_>) -> Vec<Variant> {
-    let mut found = Vec::new();
-    let mut before = Before::default();
-    while let Some(line) = lines.next().filter(|line| *line != "}") {
-        let line = line.trim();
-        if before.takes(line) {
-            continue;
-        }
-        let doc = std::mem::take(&mut before).doc.join(" ");
-        let name: String = line.chars().take_while(char::is_ascii_alphanumeric).collect();
-        let fields = if line.ends_with('{') { fields(lines, "    },") } else { Vec::new() };
-        found.push(Variant { name, doc, fields });
-    }
-    found
 }
 
 /// Adds the schema of a type and of everything it is made of.

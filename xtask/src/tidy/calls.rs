@@ -10,7 +10,7 @@ use super::{Source, Violation};
 enum Where {
     /// Everywhere, tests included.
     All,
-    /// Outside tests, in every crate but the binary and xtask: those own the terminal and the exit code.
+    /// Outside tests and examples, in every crate but the binary and xtask: those own the terminal and the exit code.
     Libraries,
     /// Outside tests, in crates without IO and without a clock.
     Pure,
@@ -82,7 +82,7 @@ fn holds(place: &Where, source: &Source, in_test: bool) -> bool {
     let name = source.crate_name();
     match place {
         Where::All => true,
-        Where::Libraries => !in_test && !TERMINAL.contains(&name),
+        Where::Libraries => !in_test && source.path.contains("/src/") && !TERMINAL.contains(&name),
         Where::Pure => !in_test && PURE.contains(&name),
         Where::Ordered => !in_test && ORDERED.contains(&name),
     }
@@ -167,6 +167,7 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].contains("lib.rs:5:"));
         assert_eq!(messages("crates/prony-stats/tests/a.rs", "fn b() { println!() }"), [""; 0]);
+        assert_eq!(messages("crates/prony-stats/examples/a.rs", "fn main() { println!() }"), [""; 0]);
         assert_eq!(messages("crates/prony-stats/src/a.rs", "#[cfg(test)]\nuse x;\nfn b() { println!() }").len(), 1);
     }
 
