@@ -1,0 +1,89 @@
+//! Why a load could not be made: what was seen, and the next step.
+//!
+//! Failed requests are no errors here: they are counted in the result.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// Why a load could not begin, or had to end without a result.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The URL cannot be read.
+    #[error("`{url}` is not a URL that prony can load: {why}; write it like `http://10.77.0.2:8080/1k`")]
+    Url {
+        /// As the person wrote it.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// An https URL.
+    #[error("`{url}`: TLS is not spoken yet; load the plain `http://` port of the server, or one in front of TLS")]
+    Tls {
+        /// As the person wrote it.
+        url: String,
+    },
+    /// A field of the workload makes no sense.
+    #[error("`{item}`: {why}")]
+    Plan {
+        /// The field, like `workload.paths.format`.
+        item: String,
+        /// What was seen and what would be right.
+        why: String,
+    },
+    /// The host name has no address.
+    #[error("`{host}` has no address ({why}); check the spelling, or write the IP address into the URL")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        why: String,
+    },
+    /// The target is neither private nor named as the user's own.
+    #[error("{ip} is a public address; if `{host}` is your own, say `owned = true` in the stack file")]
+    NotOwned {
+        /// The host as written.
+        host: String,
+        /// Its address.
+        ip: IpAddr,
+    },
+    /// Nobody listens.
+    #[error(
+        "{address} refused the connection: nothing listens there; start the server (see `ss -ltn`), or correct the port"
+    )]
+    Refused {
+        /// Address and port.
+        address: SocketAddr,
+    },
+    /// No connection came about.
+    #[error("{address} cannot be reached ({why}); check the route (`ip route get {}`) and firewalls", address.ip())]
+    Unreachable {
+        /// Address and port.
+        address: SocketAddr,
+        /// What the kernel said.
+        why: String,
+    },
+    /// More connections than descriptors.
+    #[error(
+        "{connections} connections on {threads} threads need {need} file descriptors each, but the limit is {limit} (`ulimit -n`); \
+         use fewer connections, more threads, or raise the limit"
+    )]
+    Descriptors {
+        /// Connections wanted.
+        connections: u32,
+        /// Threads they are spread over.
+        threads: u32,
+        /// Descriptors that each thread needs.
+        need: u64,
+        /// Descriptors that each thread can have.
+        limit: u64,
+    },
+    /// The kernel refused something that the engine cannot do without.
+    #[error("{call} failed: {source}; {next}")]
+    System {
+        /// The call, as one would look it up.
+        call: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+        /// The next step.
+        next: &'static str,
+    },
+}

@@ -1,0 +1,223 @@
+//! The system calls of the load engine: sockets, epoll, clock, CPU time, descriptors. The only unsafe code of this crate.
+//!
+//! It knows nothing of HTTP, plans or results, and never enters a namespace: a socket belongs to the namespace of the
+//! thread that opens it. Invariant: every descriptor has exactly one owner and is closed when that owner is dropped.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// What an epoll event says of a socket: it can be read, or has ended.
+pub const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
+/// The other side will send nothing more.
+pub const HUNG_UP: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
+/// The socket failed; [`Socket::failure`] says why.
+pub const FAILED: u32 = (libc::EPOLLHUP | libc::EPOLLERR) as u32;
+/// There is room to send.
+pub const WRITABLE: u32 = libc::EPOLLOUT as u32;
+
+/// Nanoseconds on the monotonic clock. About 20 ns per call: the clock source is read without entering the kernel.
+#[inline]
+pub fn clock_ns() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a valid timespec that the call only writes to.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Where `byte` first is in `hay`. The C library's search, which compares 16 bytes or more at once.
+#[inline]
+pub fn find(byte: u8, hay: &[u8]) -> Option<usize> {
+    // SAFETY: the pointer and the length are those of one live slice; memchr only reads it.
+    let hit = unsafe { libc::memchr(hay.as_ptr().cast(), i32::from(byte), hay.len()) };
+    (!hit.is_null()).then(|| hit as usize - hay.as_ptr() as usize)
+}
+
+/// A TCP socket that never blocks.
+pub struct Socket(OwnedFd);
+
+impl Socket {
+    /// Opens a socket for the family of `to`, without Nagle's delay.
+    pub fn open(to: &SocketAddr) -> io::Result<Self> {
+        let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        // SAFETY: socket() takes no pointers; the result is checked before it is used.
+        let fd = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `fd` was just made, and nothing else owns it.
+        let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        let on: libc::c_int = 1;
+        // SAFETY: `on` outlives the call and its size is given. A failure only costs latency, so it is not checked.
+        unsafe {
+            libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, (&raw const on).cast(), size_of_val(&on) as u32)
+        };
+        Ok(socket)
+    }
+
+    /// Begins the handshake. `Ok` means begun or done: the socket becomes writable when it is done.
+    pub fn connect(&self, to: &SocketAddr) -> io::Result<()> {
+        let result = match to {
+            SocketAddr::V4(v4) => {
+                let address = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as u16,
+                    sin_port: v4.port().to_be(),
+                    sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
+                    sin_zero: [0; 8],
+                };
+                // SAFETY: `address` is a full sockaddr_in that outlives the call.
+                unsafe { libc::connect(self.0.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as u32) }
+            }
+            SocketAddr::V6(v6) => {
+                let address = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as u16,
+                    sin6_port: v6.port().to_be(),
+                    sin6_flowinfo: v6.flowinfo(),
+                    sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                    sin6_scope_id: v6.scope_id(),
+                };
+                // SAFETY: `address` is a full sockaddr_in6 that outlives the call.
+                unsafe { libc::connect(self.0.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as u32) }
+            }
+        };
+        match result {
+            0 => Ok(()),
+            _ => match io::Error::last_os_error() {
+                e if e.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
+                e => Err(e),
+            },
+        }
+    }
+
+    /// Why the socket failed; none when it did not.
+    pub fn failure(&self) -> Option<io::Error> {
+        let mut code: libc::c_int = 0;
+        let mut size = size_of_val(&code) as u32;
+        // SAFETY: `code` and `size` outlive the call, and `size` is the size of `code`.
+        let result = unsafe {
+            libc::getsockopt(self.0.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut code).cast(), &mut size)
+        };
+        (result == 0 && code != 0).then(|| io::Error::from_raw_os_error(code))
+    }
+
+    /// Sends what fits; a broken connection is an error, not a signal.
+    #[inline]
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        // SAFETY: the pointer and the length are those of one live slice.
+        let n = unsafe { libc::send(self.0.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+        if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
+    }
+
+    /// Receives what is there; 0 at the end of the stream.
+    #[inline]
+    pub fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
+        // SAFETY: the pointer and the length are those of one live slice that nothing else uses meanwhile.
+        let n = unsafe { libc::recv(self.0.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), 0) };
+        if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
+    }
+}
+
+/// An event: which token, and what happened ([`READABLE`], [`WRITABLE`], ...).
+pub type Event = libc::epoll_event;
+
+/// An event that says nothing, to fill a list with.
+pub const NO_EVENT: Event = libc::epoll_event { events: 0, u64: 0 };
+
+/// A set of sockets to wait for.
+pub struct Epoll(OwnedFd);
+
+impl Epoll {
+    /// An empty set.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: no pointers; the result is checked before it is used.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `fd` was just made, and nothing else owns it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Watches a socket until it is closed. Edge-triggered, both directions: one epoll_ctl in the life of a connection, and the
+    /// kernel does not look at it again at every wait.
+    pub fn watch(&self, socket: &Socket, token: u64) -> io::Result<()> {
+        let events = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
+        let mut event = libc::epoll_event { events, u64: token };
+        // SAFETY: `event` outlives the call; both descriptors are open because their owners are borrowed.
+        let result =
+            unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, socket.0.as_raw_fd(), &mut event) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Waits until something happens, at most `wait_ns`. A signal counts as nothing happened.
+    /// Errors: ENOSYS before Linux 5.11, where waits of nanoseconds came.
+    #[inline]
+    pub fn wait(&self, events: &mut [Event], wait_ns: u64) -> io::Result<usize> {
+        let wait = libc::timespec {
+            tv_sec: (wait_ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (wait_ns % 1_000_000_000) as libc::c_long,
+        };
+        let no_mask = std::ptr::null::<libc::sigset_t>();
+        let (list, room) = (events.as_mut_ptr(), events.len() as libc::c_int);
+        // SAFETY: `list` has `room` entries, `wait` outlives the call, and a null mask with size 0 is allowed.
+        let n = unsafe {
+            libc::syscall(libc::SYS_epoll_pwait2, self.0.as_raw_fd(), list, room, &raw const wait, no_mask, 0usize)
+        };
+        match n {
+            0.. => Ok(n as usize),
+            _ => match io::Error::last_os_error() {
+                e if e.kind() == io::ErrorKind::Interrupted => Ok(0),
+                e => Err(e),
+            },
+        }
+    }
+}
+
+/// CPU time of the calling thread so far, in microseconds: user, system. From getrusage(RUSAGE_THREAD).
+pub fn thread_cpu_us() -> (f64, f64) {
+    // SAFETY: an all-zero rusage is a valid value of this plain C struct.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is valid for writing and outlives the call.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+    let us = |t: libc::timeval| t.tv_sec as f64 * 1e6 + t.tv_usec as f64;
+    (us(usage.ru_utime), us(usage.ru_stime))
+}
+
+/// Lets timers of the calling thread fire on time: the default slack of 50 us would be added to every wait.
+pub fn precise_timers() {
+    // SAFETY: no pointers; a failure leaves the default, which the schedule lag then shows.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+}
+
+/// Keeps the calling thread on one CPU.
+pub fn pin(cpu: u32) -> io::Result<()> {
+    // SAFETY: an all-zero cpu_set_t is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    if cpu as usize >= libc::CPU_SETSIZE as usize {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: `cpu` is within the set, as just checked.
+    unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+    // SAFETY: `set` is valid and its size is given; 0 means the calling thread.
+    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Gives the calling thread a table of descriptors of its own, so that the limit counts for it alone.
+pub fn own_descriptors() -> io::Result<()> {
+    // SAFETY: no pointers. Descriptors open now stay open in both tables, so every owner stays valid.
+    let result = unsafe { libc::unshare(libc::CLONE_FILES) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Most descriptors that a table may hold, after raising the limit to what this process is allowed (RLIMIT_NOFILE).
+pub fn descriptor_limit(wanted: u64) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for writing and outlives the call.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 || limit.rlim_cur >= wanted {
+        return limit.rlim_cur;
+    }
+    let raised = libc::rlimit { rlim_cur: limit.rlim_max.min(wanted), rlim_max: limit.rlim_max };
+    // SAFETY: `raised` is valid and outlives the call. The hard limit stays, so no privilege is needed.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) } == 0 { raised.rlim_cur } else { limit.rlim_cur }
+}
