@@ -1,0 +1,289 @@
+//! Close looks, a few seconds long and outside scored trials: how logs are written, and where worker processes wait.
+//!
+//! Takes some percent of one CPU while it lasts. Judges nothing. Invariant: bounded in time, looks, logs and items.
+
+use crate::fact_file::FactFile;
+use crate::facts::Facts;
+use crate::hop;
+use crate::logs;
+use crate::process::{StatFields, miss_processes, workers};
+use crate::roots::Roots;
+use prony_model::metric as m;
+use prony_model::{Gap, Host, Sample};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Longer looks tell nothing new.
+const DURATION_MAX: Duration = Duration::from_secs(10);
+/// Workers are looked at a hundred times per second.
+const TICK: Duration = Duration::from_millis(10);
+/// Workers looked at per tick, in turn.
+const WORKERS_PER_TICK: usize = 4;
+/// Looks at a log per burst, and the time between two: a burst is 4 ms, in which a server that writes 1000 lines per second
+/// writes four times, and writes 20 us apart are still told apart.
+const LOOKS_PER_BURST: usize = 200;
+const LOOK_SPACING: Duration = Duration::from_micros(20);
+/// Bursts per look, spread over its time: together 64 ms of spinning.
+const BURSTS: u32 = 16;
+/// Logs that are looked at closely.
+const LOGS_MAX: usize = 4;
+/// Tail of a log from which the length of lines is taken.
+const TAIL_BYTES: usize = 8 << 10;
+/// Kernel functions that are named.
+const FUNCTIONS_MAX: usize = 20;
+
+/// Looks closely at `host` for about `duration` (at most 10 s): metrics `look.*`. The log metrics need a load meanwhile.
+/// Blocks the calling thread for that time.
+pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duration) -> (Sample, Vec<Gap>) {
+    let mut facts = Facts::new(name, at_ns);
+    let pids = hop::processes(host, &roots).unwrap_or_else(|gap| {
+        miss_processes(&mut facts, host, &gap);
+        Vec::new()
+    });
+    let mut logs: Vec<Log> = open_logs(&mut facts, logs::written(host, &roots, &pids));
+    let mut stacks: Vec<Worker> = workers(host, &roots, &pids).iter().map(|pid| Worker::new(&roots, *pid)).collect();
+    if stacks.is_empty() && logs.is_empty() {
+        return facts.finish();
+    }
+    let duration = duration.min(DURATION_MAX);
+    let start = Instant::now();
+    let (mut next_worker, mut bursts, mut page) = (0, 0, Vec::new());
+    while start.elapsed() < duration {
+        let tick_end = Instant::now() + TICK;
+        for _ in 0..WORKERS_PER_TICK.min(stacks.len()) {
+            stacks[next_worker].look(&mut page);
+            next_worker = (next_worker + 1) % stacks.len();
+        }
+        if start.elapsed() >= duration * bursts / BURSTS && !logs.is_empty() {
+            burst(&mut logs);
+            bursts += 1;
+        }
+        std::thread::sleep(tick_end.saturating_duration_since(Instant::now()));
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    for log in &mut logs {
+        log.put(&mut facts, seconds);
+    }
+    put_stacks(&mut facts, &stacks);
+    facts.finish()
+}
+
+/// One log under close looks.
+#[derive(Debug)]
+struct Log {
+    path: PathBuf,
+    file: File,
+    first_size: u64,
+    /// Growths that a look saw since the look before it.
+    steps: Vec<u64>,
+}
+
+fn open_logs(facts: &mut Facts, paths: Vec<PathBuf>) -> Vec<Log> {
+    let mut logs = Vec::new();
+    for path in paths.into_iter().take(LOGS_MAX) {
+        match File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file))) {
+            Ok((first_size, file)) => logs.push(Log { path, file, first_size, steps: Vec::new() }),
+            Err(e) => facts.miss("look.log", format_args!("{}: {e}", path.display())),
+        }
+    }
+    logs
+}
+
+/// Quick looks at all logs. Spins between them: a sleep would be longer than the spacing.
+fn burst(logs: &mut [Log]) {
+    let mut sizes: Vec<u64> = logs.iter().map(Log::size).collect();
+    for _ in 0..LOOKS_PER_BURST {
+        let next = Instant::now() + LOOK_SPACING;
+        for (log, last) in logs.iter_mut().zip(&mut sizes) {
+            let size = log.size();
+            if size > *last {
+                log.steps.push(size - *last);
+            }
+            *last = size;
+        }
+        while Instant::now() < next {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Log {
+    /// Its size; a file that cannot be asked has not grown.
+    fn size(&self) -> u64 {
+        self.file.metadata().map_or(0, |meta| meta.len())
+    }
+
+    fn put(&mut self, facts: &mut Facts, seconds: f64) {
+        let item = self.path.display().to_string();
+        let size = self.size();
+        if size >= self.first_size && seconds > 0.0 {
+            facts.put(&m::LOOK_LOG_GROWTH, &item, (size - self.first_size) as f64 / seconds);
+        } else {
+            facts.miss(m::LOOK_LOG_GROWTH.name, format_args!("{item} was cut while it was looked at"));
+        }
+        match median(&mut self.steps) {
+            Some(step) => facts.put(&m::LOOK_LOG_STEP, &item, step as f64),
+            None => facts.miss(m::LOOK_LOG_STEP.name, format_args!("{item} did not grow under the quick looks")),
+        }
+        let mut tail = vec![0; TAIL_BYTES];
+        let read = self.file.read_at(&mut tail, size.saturating_sub(TAIL_BYTES as u64)).unwrap_or(0);
+        match mean_line_bytes(&tail[..read]) {
+            Some(bytes) => facts.put(&m::LOOK_LOG_LINE, &item, bytes),
+            None => facts.miss(m::LOOK_LOG_LINE.name, format_args!("{item} has no whole line in its last 8 KiB")),
+        }
+    }
+}
+
+/// The median; the lower of the two middle values, which really occurred.
+fn median(values: &mut [u64]) -> Option<u64> {
+    values.sort_unstable();
+    values.get(values.len().checked_sub(1)? / 2).copied()
+}
+
+/// Mean length of the lines between the first and the last end of line, with their ends.
+fn mean_line_bytes(tail: &[u8]) -> Option<f64> {
+    let first = tail.iter().position(|b| *b == b'\n')?;
+    let last = tail.iter().rposition(|b| *b == b'\n')?;
+    let lines = tail[first + 1..=last].iter().filter(|b| **b == b'\n').count();
+    (lines > 0).then(|| (last - first) as f64 / lines as f64)
+}
+
+/// One worker under looks.
+#[derive(Debug)]
+struct Worker {
+    item: String,
+    stat: FactFile,
+    stack: FactFile,
+    looks: u32,
+    running: u32,
+    waits: BTreeMap<String, u32>,
+    stack_error: Option<String>,
+}
+
+impl Worker {
+    fn new(roots: &Roots, pid: u32) -> Self {
+        Self {
+            item: pid.to_string(),
+            stat: FactFile::new(roots.process(pid).join("stat")),
+            stack: FactFile::new(roots.process(pid).join("stack")),
+            looks: 0,
+            running: 0,
+            waits: BTreeMap::new(),
+            stack_error: None,
+        }
+    }
+
+    /// One look at the main thread.
+    fn look(&mut self, page: &mut Vec<u8>) {
+        let Ok(text) = self.stat.text(page) else { return };
+        let Some(runs) = StatFields::of(&text).and_then(|s| s.word(3)).map(|state| state == "R") else { return };
+        self.looks += 1;
+        self.running += u32::from(runs);
+        match self.stack.text(page) {
+            Ok(stack) => {
+                if let Some(function) = waits_in(&stack, runs) {
+                    *self.waits.entry(function.to_string()).or_default() += 1;
+                }
+            }
+            Err(e) => self.stack_error = Some(format!("{}: {e}: needs root", self.stack.path().display())),
+        }
+    }
+}
+
+/// Functions through which every sleeper goes: they tell that it sleeps, not why.
+fn is_scheduling(function: &str) -> bool {
+    const EXACT: [&str; 6] = ["__cond_resched", "poll_schedule_timeout", "schedule", "__schedule", "do_nanosleep", "__switch_to"];
+    EXACT.contains(&function)
+        || ["schedule_", "__schedule_", "preempt_schedule", "exit_to_user_mode", "irqentry_"]
+            .iter()
+            .any(|p| function.starts_with(p))
+}
+
+/// Functions in which a task spins without sleeping, so that its state is running.
+fn is_spinning(function: &str) -> bool {
+    ["osq_lock", "rwsem_spin_on_owner", "mutex_spin_on_owner"].contains(&function)
+        || function.ends_with("spin_lock_slowpath")
+        || function.starts_with("rwsem_optimistic_spin")
+}
+
+/// The kernel function that a task waits in. The stack of a running task is that of its last sleep, unless it was taken off
+/// its CPU while it span: then the top is a spinning function, in which no task sleeps, so only those are believed.
+fn waits_in(stack: &str, runs: bool) -> Option<&str> {
+    let mut functions = stack.lines().filter_map(function_of).filter(|f| !is_scheduling(f));
+    let top = functions.next()?;
+    // Entry into the kernel at the top: it was about to return to its own code.
+    if top.starts_with("do_syscall_") || top.starts_with("entry_") || top.starts_with("ret_from_") {
+        return None;
+    }
+    (!runs || is_spinning(top)).then_some(top)
+}
+
+/// `[<0>] ep_poll+0x2b1/0x2d0` or `[<ffffffff8112>] do_x.constprop.0+0x1/0x2`: the name without offset and compiler's suffix.
+fn function_of(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("] ")?;
+    let name = rest.split('+').next()?.split('.').next()?.trim();
+    (!name.is_empty() && !name.starts_with("0x")).then_some(name)
+}
+
+fn put_stacks(facts: &mut Facts, workers: &[Worker]) {
+    let looks: u32 = workers.iter().map(|w| w.looks).sum();
+    let mut waits: BTreeMap<&str, u32> = BTreeMap::new();
+    for worker in workers {
+        if worker.looks > 0 {
+            facts.put(&m::LOOK_RUNNING, &worker.item, f64::from(worker.running) / f64::from(worker.looks));
+        }
+        if let Some(error) = &worker.stack_error {
+            facts.miss(m::LOOK_WAIT.name, error);
+        }
+        for (function, count) in &worker.waits {
+            *waits.entry(function).or_default() += count;
+        }
+    }
+    let mut waits: Vec<(&str, u32)> = waits.into_iter().collect();
+    waits.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    for (function, count) in waits.into_iter().take(FUNCTIONS_MAX) {
+        facts.put(&m::LOOK_WAIT, function, f64::from(count) / f64::from(looks));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LOCKED: &str = "[<0>] schedule_preempt_disabled+0x15/0x30\n[<0>] rwsem_down_write_slowpath+0x24e/0x6c0\n\
+                          [<0>] down_write+0x5b/0x60\n[<0>] ext4_buffered_write_iter+0x30/0x120\n";
+
+    #[test]
+    fn the_top_of_the_stack_names_the_wait() {
+        assert_eq!(waits_in(LOCKED, false), Some("rwsem_down_write_slowpath"));
+        assert_eq!(waits_in(LOCKED, true), None, "the stack of a running task is that of its last sleep");
+        assert_eq!(waits_in("[<0>] ep_poll.isra.0+0x2b1/0x2d0\n[<0>] do_epoll_wait+0x1/0x2\n", false), Some("ep_poll"));
+        assert_eq!(waits_in("[<0>] osq_lock+0x1/0x2\n", true), Some("osq_lock"));
+        assert_eq!(waits_in("[<0>] exit_to_user_mode_loop+0x1/0x2\n[<0>] do_syscall_64+0x1/0x2\n", false), None);
+        assert_eq!(waits_in("", false), None);
+    }
+
+    #[test]
+    fn medians_really_occurred() {
+        assert_eq!(median(&mut [9, 1, 5, 7]), Some(5));
+        assert_eq!(median(&mut []), None);
+    }
+
+    #[test]
+    fn lines_are_measured_between_whole_ends() {
+        assert_eq!(mean_line_bytes(b"cut\n1234\n123456\nhalf"), Some(6.0));
+        assert_eq!(mean_line_bytes(b"only one\n"), None);
+        assert_eq!(mean_line_bytes(b""), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_stack_panics(s in "(\\[<0>\\] |[a-z_.+0-9/]|\\PC|\n){0,100}") {
+            let _ = (waits_in(&s, false), mean_line_bytes(s.as_bytes()));
+        }
+    }
+}
