@@ -54,6 +54,11 @@ impl SeriesSet {
         self.series.entry(key).or_default().push((at_ns, value));
     }
 
+    /// Adds points that come after those already there.
+    pub fn append(&mut self, key: SeriesKey, points: impl IntoIterator<Item = (u64, f64)>) {
+        self.series.entry(key).or_default().extend(points);
+    }
+
     /// Every series, in order of host, metric, item.
     pub fn iter(&self) -> impl Iterator<Item = (&SeriesKey, &[(u64, f64)])> {
         self.series.iter().map(|(k, v)| (k, v.as_slice()))
