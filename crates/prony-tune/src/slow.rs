@@ -1,0 +1,64 @@
+//! Makes one hop a little slower: the intervention that shows whether the limit follows it.
+//!
+//! Goes through the same journal as a knob. Invariant: a hop never gets more CPU than it had.
+
+use crate::knob::{Plan, cgroup_cpu_quota::Quota};
+use crate::step::{Group, Moved, Step};
+use crate::{Applied, Context, Journal, TuneError, process};
+use prony_model::{Knob, KnobId};
+
+/// Period of the quota. Short, so that the hop is slowed evenly and does not stall for tens of milliseconds (the kernel's
+/// default of 100 ms inflates p99); tried in the interventions of this project's notes, where 10 ms gave clean elasticities.
+const PERIOD_US: u64 = 10_000;
+/// Smallest quota that the kernel takes (`min_cfs_quota_period` in kernel/sched/core.c, 1 ms).
+const QUOTA_US_MIN: u64 = 1_000;
+
+/// A hop that was slowed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slowed {
+    /// The change; `undo` takes it back.
+    pub applied: Applied,
+    /// CPUs that the hop really has now: the dose asked for, to the microsecond, and at least 0.1.
+    pub cpus: f64,
+}
+
+/// Gives the processes of a host at most that many CPUs, in slices of 10 ms. Processes that are in the root control group or
+/// share theirs with others get a group of their own for the time.
+pub fn cpu(ctx: &Context<'_>, cpus: f64, journal: &Journal) -> Result<Slowed, TuneError> {
+    if !(cpus > 0.0 && cpus.is_finite()) {
+        return Err(TuneError::value("slow cpu", &cpus.to_string(), "a number of CPUs above 0"));
+    }
+    let quota_us = ((cpus * PERIOD_US as f64).round() as u64).max(QUOTA_US_MIN);
+    let true_cpus = quota_us as f64 / PERIOD_US as f64;
+    let present = Quota::find(ctx)?;
+    if present.cpus().is_some_and(|has| has <= true_cpus) {
+        return Err(TuneError::value(
+            "slow cpu",
+            &cpus.to_string(),
+            format!("less than the {} CPUs that the host has already", present.text()),
+        ));
+    }
+    let family = process::with_descendants(&ctx.roots.proc, &ctx.pids);
+    let steps = if present.is_theirs_alone(ctx, &family)? {
+        present.steps_to(quota_us, PERIOD_US)
+    } else {
+        let dir = present.child_dir(&format!("prony-{}-{}", ctx.name, std::process::id()));
+        let settings = present.settings(quota_us, PERIOD_US);
+        let first = ctx.pids.first().copied();
+        let order = first.into_iter().chain(family.iter().copied().filter(|pid| Some(*pid) != first));
+        let members = order.filter_map(|pid| {
+            let start_ticks = process::start_ticks(&ctx.roots.proc, pid)?;
+            Some(Moved { pid, start_ticks, from: Quota::of(&ctx.roots, pid).ok()?.dir })
+        });
+        vec![Step::Group(Group { dir, settings, members: members.collect() })]
+    };
+    let knob = Knob { host: ctx.name.to_string(), id: KnobId::CgroupCpuQuota, value: format!("{true_cpus}") };
+    let plan = Plan {
+        before: present.text(),
+        steps,
+        reload: None,
+        permanent: "an intervention is never made permanent".to_string(),
+    };
+    let applied = crate::carry_out(ctx, &knob, plan, journal, || Ok(()))?;
+    Ok(Slowed { applied, cpus: true_cpus })
+}

@@ -1,0 +1,116 @@
+//! System calls that std does not offer: CPU affinity, signals, glob(3), the identity of a network namespace.
+//!
+//! Nothing here enters a namespace: whoever calls us stands in the right one already.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// CPUs that a thread may run on, in order.
+pub fn affinity(tid: u32) -> io::Result<Vec<u32>> {
+    // SAFETY: cpu_set_t is a plain bit array, for which all zeroes is a valid value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a set of the size that is passed, and lives through the call.
+    let failed = unsafe { libc::sched_getaffinity(tid as libc::pid_t, size_of_val(&set), &raw mut set) };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: CPU_ISSET reads one bit; the index is below CPU_SETSIZE.
+    Ok((0..libc::CPU_SETSIZE as u32).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu as usize, &set) }).collect())
+}
+
+/// Binds a thread to CPUs; numbers of CPU_SETSIZE (1024) and more are an error.
+pub fn set_affinity(tid: u32, cpus: &[u32]) -> io::Result<()> {
+    // SAFETY: as in `affinity`.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for cpu in cpus {
+        if *cpu >= libc::CPU_SETSIZE as u32 {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        // SAFETY: CPU_SET writes one bit; the index is below CPU_SETSIZE.
+        unsafe { libc::CPU_SET(*cpu as usize, &mut set) };
+    }
+    // SAFETY: the pointer is to a set of the size that is passed, and lives through the call.
+    let failed = unsafe { libc::sched_setaffinity(tid as libc::pid_t, size_of_val(&set), &raw const set) };
+    if failed != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Sends a signal.
+pub fn signal(pid: u32, signal: i32) -> io::Result<()> {
+    // SAFETY: kill takes two integers and touches no memory of ours.
+    let failed = unsafe { libc::kill(pid as libc::pid_t, signal) };
+    if failed != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// `SO_NETNS_COOKIE` of <linux/socket.h>: since Linux 5.14, the same number on all architectures but sparc and parisc.
+const SO_NETNS_COOKIE: libc::c_int = 71;
+
+/// A number that names the network namespace of the calling thread, never used twice until a reboot.
+/// None before Linux 5.14.
+pub fn netns_cookie() -> Option<u64> {
+    // SAFETY: socket takes integers only.
+    let raw = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if raw < 0 {
+        return None;
+    }
+    // SAFETY: the descriptor was just opened and belongs to nobody else.
+    let _socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    let mut cookie = 0u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the value pointer is to `length` bytes, and both live through the call.
+    let failed =
+        unsafe { libc::getsockopt(raw, libc::SOL_SOCKET, SO_NETNS_COOKIE, (&raw mut cookie).cast(), &raw mut length) };
+    (failed == 0).then_some(cookie)
+}
+
+/// Files that a pattern matches, sorted, by glob(3): what nginx itself uses for `include`.
+pub fn glob(pattern: &OsStr) -> Vec<PathBuf> {
+    let Ok(pattern) = CString::new(pattern.as_bytes()) else { return Vec::new() };
+    // SAFETY: glob_t is plain data, and glob(3) wants it zeroed when no GLOB_DOOFFS is given.
+    let mut found: libc::glob_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pattern ends with a zero byte; no error callback is given; `found` lives until globfree.
+    let failed = unsafe { libc::glob(pattern.as_ptr(), 0, None, &raw mut found) };
+    let mut paths = Vec::new();
+    if failed == 0 {
+        for index in 0..found.gl_pathc {
+            // SAFETY: glob(3) filled gl_pathv with gl_pathc pointers to strings that end with a zero byte.
+            let path = unsafe { CStr::from_ptr(*found.gl_pathv.add(index)) };
+            paths.push(PathBuf::from(OsStr::from_bytes(path.to_bytes())));
+        }
+    }
+    // SAFETY: `found` was filled by glob (or is zeroed) and is freed once.
+    unsafe { libc::globfree(&raw mut found) };
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn affinity_of_this_thread_survives_being_set() {
+        let cpus = affinity(0).unwrap();
+        assert!(!cpus.is_empty());
+        set_affinity(0, &cpus).unwrap();
+        assert_eq!(affinity(0).unwrap(), cpus);
+        assert!(set_affinity(0, &[1024]).is_err());
+    }
+
+    #[test]
+    fn a_namespace_has_one_cookie() {
+        assert_eq!(netns_cookie(), netns_cookie());
+    }
+
+    #[test]
+    fn glob_sorts_and_hides_dot_files() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b.conf", "a.conf", ".a.conf.prony-new", "c.txt"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        let names: Vec<_> = glob(dir.path().join("*").as_os_str());
+        assert_eq!(names, ["a.conf", "b.conf", "c.txt"].map(|n| dir.path().join(n)));
+        assert!(glob(dir.path().join("*.none").as_os_str()).is_empty());
+    }
+}
