@@ -1,0 +1,67 @@
+// Makes elements. Text of a run only ever becomes a text node or an attribute value, never markup.
+
+export type Child = Node | string | number | null | undefined | false | Child[];
+type Attributes = Record<string, string | number | null | undefined | false>;
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill<E extends Element>(element: E, attributes: Attributes, children: Child[]): E {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined && value !== false) element.setAttribute(name, String(value));
+  }
+  append(element, children);
+  return element;
+}
+
+function append(element: Element, children: Child[]): void {
+  for (const child of children) {
+    if (Array.isArray(child)) append(element, child);
+    else if (child instanceof Node) element.append(child);
+    else if (child !== null && child !== undefined && child !== false) element.append(String(child));
+  }
+}
+
+/** An HTML element. */
+export function h(tag: string, attributes: Attributes = {}, ...children: Child[]): HTMLElement {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** An SVG element. */
+export function s(tag: string, attributes: Attributes = {}, ...children: Child[]): SVGElement {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/** A section with a heading and one line that says how to read it. */
+export function section(id: string, title: string, lead: Child, ...children: Child[]): HTMLElement {
+  return h(
+    "section",
+    { id, "aria-labelledby": `${id}-title` },
+    h("h2", { id: `${id}-title` }, title),
+    lead ? h("p", { class: "lead" }, lead) : null,
+    ...children,
+  );
+}
+
+/** A table; columns that start with `>` hold numbers. Scrolls sideways when the page is narrow. */
+export function table(caption: string, head: string[], rows: Child[][]): HTMLElement {
+  const numeric = head.map((title) => title.startsWith(">"));
+  const cell = (tag: string, child: Child, column: number, scope?: string) =>
+    h(tag, { class: numeric[column] ? "number" : false, scope }, child);
+  return h(
+    "div",
+    { class: "scroll", role: "region", "aria-label": caption, tabindex: 0 },
+    h(
+      "table",
+      {},
+      h("caption", {}, caption),
+      h("thead", {}, h("tr", {}, head.map((title, i) => cell("th", title.replace(/^>/, ""), i, "col")))),
+      h(
+        "tbody",
+        {},
+        rows.map((row) =>
+          h("tr", {}, row.map((child, i) => (i === 0 ? cell("th", child, i, "row") : cell("td", child, i)))),
+        ),
+      ),
+    ),
+  );
+}

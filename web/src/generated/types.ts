@@ -1,0 +1,508 @@
+// Generated from crates/prony-report/src/view.rs by `cargo xtask codegen`. Do not edit.
+
+/** How a figure is meant: as good news, as a warning, as bad news, or neither. */
+export type Tone = "good" | "warn" | "bad" | "plain";
+
+/** Where a load stands relative to the knee. */
+export type LevelName = "below" | "at" | "beyond";
+
+/** Arm of a proof. */
+export type ArmName = "A" | "B";
+
+/** Everything that a report shows of one run. */
+export interface ReportData {
+  /** `prony.report/1`. */
+  schema: string;
+  /** Which run this is. */
+  run: RunFacts;
+  /** The result in one sentence. */
+  headline: Headline;
+  /** What stops the stack; none when nothing was diagnosed. */
+  verdict: VerdictView | null;
+  /** The chain of evidence, in order. */
+  evidence: EvidenceView[];
+  /** What was changed on purpose to test the verdict. */
+  interventions: InterventionView[];
+  /** Causes that the evidence allows. */
+  candidates: CandidateView[];
+  /** Causes that were ruled out. */
+  excluded: ExcludedView[];
+  /** Ways to mend it; the first is the one that prony applies. */
+  remedies: RemedyView[];
+  /** Whether the remedy helped; none when nothing was proven. */
+  proof: ProofView | null;
+  /** The load curve. */
+  curve: CurvePoint[];
+  /** Host that `cpu_us_per_request` of the curve belongs to. */
+  curve_cpu_host: string | null;
+  /** The objective for p99 in microseconds, when the stack has one. */
+  slo_p99_us: number | null;
+  /** Latency distributions, merged over trials. */
+  latency: LatencyCurve[];
+  /** CPU of each host at each level. */
+  cpu: HostCpu[];
+  /** What was changed on hosts. */
+  changes: ChangeView[];
+  /** What could not be seen. */
+  gaps: GapView[];
+  /** What prony itself cost. */
+  cost: CostView;
+  /** Who calls whom. */
+  stack: StackView;
+  /** Commands that repeat it. */
+  commands: CommandView[];
+  /** Every trial. */
+  trials: TrialRow[];
+  /** What each host is. */
+  inventory: HostFacts[];
+}
+
+/** Which run this is. */
+export interface RunFacts {
+  /** Id of the run. */
+  id: string;
+  /** Version of prony. */
+  version: string;
+  /** Command line. */
+  command: string;
+  /** Start, in UTC. */
+  started: string;
+  /** Start in milliseconds since 1970. */
+  started_unix_ms: number;
+  /** Wall time in seconds; none when the run did not reach its end. */
+  wall_s: number | null;
+  /** `open`, `done`, `interrupted` or `failed`. */
+  end: string;
+  /** What to know about an end that is not `done`. */
+  end_note: string | null;
+}
+
+/** The result in one sentence, and the figures beside it. */
+export interface Headline {
+  /** The sentence. */
+  sentence: string;
+  /** A second sentence: the proof, or what to know. */
+  support: string | null;
+  /** How it is meant. */
+  tone: Tone;
+  /** Key figures. */
+  figures: Figure[];
+}
+
+/** A key figure. */
+export interface Figure {
+  /** What it is. */
+  label: string;
+  /** Its value as text. */
+  value: string;
+  /** What stands below it, like an interval. */
+  note: string;
+  /** How it is meant. */
+  tone: Tone;
+}
+
+/** What stops the stack. */
+export interface VerdictView {
+  /** Cause id, `none` or `inconclusive`. */
+  cause: string;
+  /** Its title. */
+  title: string;
+  /** What it means. */
+  meaning: string;
+  /** Host; empty when there is none. */
+  hop: string;
+  /** `low`, `medium` or `high`. */
+  confidence: string;
+  /** All four tests agree. */
+  grounded: boolean;
+  /** Relative gain that the remedy is predicted to bring. */
+  predicted_gain: number | null;
+  /** What limits, where, and by how much. */
+  summary: string;
+  /** The tests of grounding. */
+  grounding: GroundingView[];
+}
+
+/** One test of grounding. */
+export interface GroundingView {
+  /** `structure`, `deviation`, `order` or `response`. */
+  test: string;
+  /** Its title. */
+  title: string;
+  /** Whether it holds. */
+  holds: boolean;
+  /** What was seen. */
+  detail: string;
+}
+
+/** One link in the chain of evidence. */
+export interface EvidenceView {
+  /** What it shows. */
+  claim: string;
+  /** Metric or derived quantity. */
+  metric: string;
+  /** What the metric is called. */
+  metric_title: string;
+  /** Host it was read on. */
+  host: string;
+  /** Unit of the numbers. */
+  unit: string;
+  /** Value under load. */
+  value: number | null;
+  /** The same as text. */
+  value_text: string;
+  /** Value below the knee. */
+  baseline: number | null;
+  /** The same as text. */
+  baseline_text: string | null;
+  /** Border between for and against. */
+  threshold: number | null;
+  /** The same as text. */
+  threshold_text: string | null;
+  /** Where the threshold comes from. */
+  origin: string;
+  /** True: speaks for the verdict. False: against it. */
+  supports: boolean;
+}
+
+/** One intervention and what it showed. */
+export interface InterventionView {
+  /** Host. */
+  target: string;
+  /** What was done, in words. */
+  what: string;
+  /** Negative control: nothing is expected to happen. */
+  control: boolean;
+  /** True: the numbers are a relative gain (removal). False: they are an elasticity. */
+  is_gain: boolean;
+  /** Elasticity or gain. */
+  value: number | null;
+  /** Lower end of the 95 % interval. */
+  low: number | null;
+  /** Upper end. */
+  high: number | null;
+  /** Value and interval as text. */
+  text: string;
+  /** How to read it. */
+  reading: string;
+  /** Pairs of trials. */
+  pairs: number;
+}
+
+/** A cause that the evidence allows. */
+export interface CandidateView {
+  /** Cause id. */
+  cause: string;
+  /** Its title. */
+  title: string;
+  /** Host. */
+  hop: string;
+  /** Share of the limiting time or capacity that it explains. */
+  share: number | null;
+  /** The same as text. */
+  share_text: string;
+}
+
+/** A cause that was ruled out. */
+export interface ExcludedView {
+  /** Cause id. */
+  cause: string;
+  /** Its title. */
+  title: string;
+  /** The fact that rules it out. */
+  because: string;
+}
+
+/** A way to mend it. */
+export interface RemedyView {
+  /** What to do. */
+  advice: string;
+  /** `NAME=VALUE at HOST`, when prony can turn it. */
+  knob: string | null;
+}
+
+/** Whether B is different from A. */
+export interface ProofView {
+  /** What B turned, in words; none for an A/A run. */
+  change: string | null;
+  /** `better`, `worse`, `no-difference`, `guard-broken` or `inconclusive`. */
+  verdict: string;
+  /** The same in words. */
+  verdict_title: string;
+  /** How it is meant. */
+  tone: Tone;
+  /** What was proven. */
+  summary: string;
+  /** Effect on throughput. */
+  effect: EffectView;
+  /** Guards. */
+  guards: EffectView[];
+  /** Gain predicted before the proof. */
+  predicted_gain: number | null;
+  /** Prediction against measurement, in words. */
+  prediction: string | null;
+  /** Throughput of each trial in the order it ran. */
+  trials: ProofTrial[];
+  /** Seed of the order. */
+  seed: string;
+}
+
+/** An effect with its interval; relative numbers. */
+export interface EffectView {
+  /** Metric id. */
+  metric: string;
+  /** What it is called. */
+  title: string;
+  /** A as text. */
+  a_text: string;
+  /** B as text. */
+  b_text: string;
+  /** Relative effect. */
+  effect: number | null;
+  /** Lower end of the 95 % interval. */
+  low: number | null;
+  /** Upper end. */
+  high: number | null;
+  /** Effect and interval as text. */
+  text: string;
+  /** Smallest effect that would have been found. */
+  detectable: number | null;
+  /** p-value of the sign permutation test. */
+  p: number | null;
+  /** Pairs. */
+  pairs: number;
+  /** How much worse a guard may get; none for the main effect. */
+  margin: number | null;
+  /** How a guard ended, in words; empty for the main effect. */
+  state: string;
+  /** How it is meant. */
+  tone: Tone;
+}
+
+/** One trial of a proof. */
+export interface ProofTrial {
+  /** Which configuration. */
+  arm: ArmName;
+  /** Good requests per second. */
+  good_per_s: number | null;
+}
+
+/** One load and what came back. */
+export interface CurvePoint {
+  /** Number of the trial. */
+  trial: number;
+  /** Where it stands, when it is one of the three levels. */
+  level: LevelName | null;
+  /** A few words. */
+  label: string;
+  /** Connections. */
+  connections: number;
+  /** Rate asked for in open loop. */
+  rate_per_s: number | null;
+  /** Good requests per second. */
+  good_per_s: number | null;
+  /** Median latency. */
+  p50_us: number | null;
+  /** 99th percentile. */
+  p99_us: number | null;
+  /** Share of failed requests. */
+  error_share: number | null;
+  /** CPU time per request of `curve_cpu_host`. */
+  cpu_us_per_request: number | null;
+  /** Why the figure is a lower bound or not valid; empty when it is valid. */
+  note: string;
+}
+
+/** A latency distribution. */
+export interface LatencyCurve {
+  /** What it is of. */
+  name: string;
+  /** `at`, `a` or `b`. */
+  kind: string;
+  /** Number of requests. */
+  count: number;
+  /** Points in order of quantile. */
+  points: LatencyPoint[];
+  /** The usual percentiles as text, in the order of p50, p75, p90, p99, p99.9, p99.99, max. */
+  usual: string[];
+}
+
+/** One point of a distribution. */
+export interface LatencyPoint {
+  /** Quantile from 0 to 1. */
+  quantile: number;
+  /** Latency in microseconds. */
+  latency_us: number;
+}
+
+/** CPU of one host. */
+export interface HostCpu {
+  /** Host. */
+  host: string;
+  /** Which CPUs, as a list; empty: all of the machine. */
+  cpus: string;
+  /** Number of CPUs that the shares are of. */
+  cpu_count: number;
+  /** At each level. */
+  levels: CpuLevel[];
+}
+
+/** CPU of one host at one level, as shares of its CPUs. */
+export interface CpuLevel {
+  /** Which level, in words. */
+  label: string;
+  /** User space. */
+  user: number;
+  /** Niced processes. */
+  nice: number;
+  /** Kernel. */
+  system: number;
+  /** Soft interrupts. */
+  softirq: number;
+  /** Hard interrupts. */
+  irq: number;
+  /** Taken by other guests. */
+  steal: number;
+  /** Idle with a disk busy. */
+  iowait: number;
+  /** Idle. */
+  idle: number;
+  /** CPUs that the hop's own processes used; none when they could not be read. */
+  hop_cpus: number | null;
+  /** CPU time of the hop's own processes per request. */
+  hop_us_per_request: number | null;
+}
+
+/** A change that was made to a host. */
+export interface ChangeView {
+  /** Host. */
+  host: string;
+  /** Knob and value, as for `--knob`. */
+  knob: string;
+  /** What the knob is. */
+  title: string;
+  /** Value before. */
+  before: string;
+  /** Value set. */
+  after: string;
+  /** How it ended, in words. */
+  state: string;
+  /** How it is meant. */
+  tone: Tone;
+  /** The change itself. */
+  diff: string;
+  /** What makes it permanent. */
+  permanent: string;
+}
+
+/** Facts that could not be read on one host for one reason. */
+export interface GapView {
+  /** Host; empty: the whole run. */
+  host: string;
+  /** Which facts. */
+  facts: string[];
+  /** Why. */
+  reason: string;
+}
+
+/** What prony itself cost. */
+export interface CostView {
+  /** CPU time of the generator per request. */
+  generator_cpu_us_per_request: number | null;
+  /** Per host. */
+  hosts: HostCostView[];
+}
+
+/** What prony cost on one host. */
+export interface HostCostView {
+  /** Host. */
+  host: string;
+  /** Share of one CPU that observing took. */
+  observe_cpu_share: number | null;
+  /** CPU time of the host's own processes per request. */
+  cpu_us_per_request: number | null;
+}
+
+/** Who calls whom. */
+export interface StackView {
+  /** Name of the stack. */
+  name: string;
+  /** Entry URL. */
+  entry: string;
+  /** The workload in words. */
+  workload: string;
+  /** The objective in words; empty when there is none. */
+  objective: string;
+  /** Hosts. */
+  nodes: StackNode[];
+}
+
+/** A host in the drawing. */
+export interface StackNode {
+  /** Name. */
+  name: string;
+  /** What it does and what runs there. */
+  role: string;
+  /** Where it is and on which CPUs. */
+  place: string;
+  /** Column: 0 for the generator. */
+  depth: number;
+  /** Whom it calls. */
+  calls: string[];
+  /** Whether the verdict names it. */
+  limits: boolean;
+  /** Whether facts of it were read. */
+  observed: boolean;
+}
+
+/** A command that repeats something. */
+export interface CommandView {
+  /** What it repeats. */
+  what: string;
+  /** The command. */
+  command: string;
+}
+
+/** One trial. */
+export interface TrialRow {
+  /** Its number. */
+  id: number;
+  /** What it was for. */
+  purpose: string;
+  /** Seconds since the start of the run. */
+  at_s: number;
+  /** Counted time. */
+  duration_s: number;
+  /** Connections. */
+  connections: number;
+  /** Rate asked for in open loop. */
+  rate_per_s: number | null;
+  /** Good requests per second. */
+  good_per_s: number | null;
+  /** Median latency. */
+  p50_us: number | null;
+  /** 99th percentile. */
+  p99_us: number | null;
+  /** Failed requests. */
+  errors: number;
+  /** CPU time of the generator per request. */
+  generator_us_per_request: number | null;
+  /** Gates that did not hold; empty when the trial is valid. */
+  note: string;
+}
+
+/** What one host is. */
+export interface HostFacts {
+  /** Host. */
+  host: string;
+  /** Facts in order of name. */
+  facts: Fact[];
+}
+
+/** One fact. */
+export interface Fact {
+  /** Name. */
+  name: string;
+  /** Value. */
+  value: string;
+}

@@ -1,0 +1,63 @@
+// CPU of every host at every level, split as the kernel counts it.
+
+import { figure, legend } from "../chart";
+import { h, s, section, table, type Child } from "../dom";
+import type { CpuLevel, HostCpu, ReportData } from "../generated/types";
+import { micros, percent, NONE } from "../number";
+
+type Part = "user" | "nice" | "system" | "softirq" | "irq" | "steal" | "iowait" | "idle";
+const PARTS: [key: Part, short: string, name: string][] = [
+  ["user", "us", "user"],
+  ["nice", "ni", "nice"],
+  ["system", "sy", "kernel"],
+  ["softirq", "si", "soft interrupts"],
+  ["irq", "hi", "hard interrupts"],
+  ["steal", "st", "stolen"],
+  ["iowait", "wa", "waiting for disks"],
+  ["idle", "id", "idle"],
+];
+
+const own = (level: CpuLevel) => (level.hop_cpus === null ? NONE : `${level.hop_cpus.toFixed(2)} CPUs`);
+
+export function cpu(data: ReportData): HTMLElement | null {
+  if (data.cpu.length === 0) return null;
+  const used = PARTS.filter(([key]) => data.cpu.some((host) => host.levels.some((level) => level[key] > 0.0005)));
+  const lead = "Shares of the CPUs of each host. Hosts that share a CPU show each other's work here; the hop's own processes are counted apart.";
+  return section(
+    "cpu",
+    "CPU",
+    lead,
+    legend(used.map(([key, short, name]) => [`cpu-${key}`, `${name} (${short})`])),
+    h("div", { class: "hosts" }, data.cpu.map((host) => drawn(host))),
+    table(
+      "CPU of each host",
+      ["Host", "Level", ...used.map(([, , name]) => `>${name}`), ">Own processes", ">Own, per request"],
+      data.cpu.flatMap((host) => host.levels.map((level) => [host.host, level.label, ...used.map(([key]) => percent(level[key])), own(level), micros(level.hop_us_per_request)])),
+    ),
+  );
+}
+
+function drawn(host: HostCpu): HTMLElement {
+  const cpus = host.cpus ? `CPU ${host.cpus}` : `${host.cpu_count} CPUs`;
+  const label = `CPU of ${host.host}: ${host.levels.map((l) => `${l.label} ${percent(1 - l.idle)} busy`).join(", ")}`;
+  return h(
+    "div",
+    { class: "part" },
+    h("h3", {}, host.host, h("small", {}, ` ${cpus}`)),
+    figure(label, (width) => ({ height: host.levels.length * 44, parts: host.levels.map((level, i) => row(level, i * 44, width)) })),
+  );
+}
+
+function row(level: CpuLevel, top: number, width: number): Child {
+  let x = 0;
+  const parts = PARTS.map(([key, short]) => {
+    const w = level[key] * width;
+    const rect = s("rect", { class: `cpu-${key}`, x: x.toFixed(2), y: top + 18, width: Math.max(0, w).toFixed(2), height: 18 }, s("title", {}, `${short} ${percent(level[key])}`));
+    const room = w > 54 && key !== "idle";
+    const text = room ? s("text", { class: "inside", x: x + 6, y: top + 31 }, `${short} ${percent(level[key])}`) : null;
+    x += w;
+    return [rect, text];
+  });
+  const right = level.hop_cpus === null ? `${percent(1 - level.idle)} busy` : `${percent(1 - level.idle)} busy, own ${level.hop_cpus.toFixed(2)} CPUs`;
+  return [s("text", { class: "row", x: 1, y: top + 13 }, level.label), s("text", { class: "row value", x: width - 1, y: top + 13, "text-anchor": "end" }, right), parts];
+}
