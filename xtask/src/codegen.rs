@@ -27,8 +27,9 @@ struct Generated {
 /// Everything that is generated, in order.
 fn generate(root: &Path) -> anyhow::Result<Vec<Generated>> {
     let mut files = pages::causes(root)?;
-    files.extend(pages::knobs(root)?);
+    files.extend(pages::knobs());
     files.push(Generated { path: "docs/metrics.md".to_string(), text: metrics::page() });
+    files.push(Generated { path: "web/src/generated/types.ts".to_string(), text: prony_report::typescript() });
     files.push(Generated { path: "docs/schema/diagnosis-1.json".to_string(), text: schema::diagnosis(root)? });
     Ok(files)
 }

@@ -1,77 +1,86 @@
-//! One page per cause and per knob, made of the `//!` header of its file: the code and its page cannot disagree.
+//! One page per cause, made of the `//!` header of its file: the code and its page cannot disagree. One per knob, made of the
+//! catalogue of `prony-tune`.
 //!
-//! Files are read as text. A file whose header has no `## ` section is machinery and gets no page.
+//! Headers are read as text. A file whose header has no `## ` section is machinery and gets no page.
 
 use super::{Generated, MARK};
 use anyhow::{Context as _, bail};
+use prony_tune::{Disruption, KNOBS, KnobInfo};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What the pages of one kind have in common.
-struct Kind {
-    /// Folder with the source files.
-    sources: &'static str,
-    /// Folder of the pages.
-    pages: &'static str,
-    /// Heading of the index.
-    title: &'static str,
-    /// What the index says first.
-    intro: &'static str,
-    /// Sections that each page must have.
-    sections: &'static [&'static str],
-}
+/// Folder with one file per cause.
+const CAUSES: &str = "crates/prony-diagnose/src/causes";
 
-const CAUSES: Kind = Kind {
-    sources: "crates/prony-diagnose/src/causes",
-    pages: "docs/causes",
-    title: "Causes",
-    intro: "What prony can name as the thing that holds a stack back. Each page says what is seen, why it limits, what rules it out and what mends it.",
-    sections: &["What it sees", "Why it limits", "Evidence", "What it is not", "Fix", "References"],
-};
-
-const KNOBS: Kind = Kind {
-    sources: "crates/prony-tune/src/knobs",
-    pages: "docs/knobs",
-    title: "Knobs",
-    intro: "What prony can turn. Before a change is made, what undoes it is on disk; `prony undo` puts everything back.",
-    sections: &[],
-};
+/// Sections that the page of a cause must have.
+const SECTIONS: &[&str] = &["What it sees", "Why it limits", "Evidence", "What it is not", "Fix", "References"];
 
 /// Pages of the causes and their index.
 pub(super) fn causes(root: &Path) -> anyhow::Result<Vec<Generated>> {
-    pages(root, &CAUSES)
-}
-
-/// Pages of the knobs and their index.
-pub(super) fn knobs(root: &Path) -> anyhow::Result<Vec<Generated>> {
-    pages(root, &KNOBS)
-}
-
-fn pages(root: &Path, kind: &Kind) -> anyhow::Result<Vec<Generated>> {
-    let Ok(entries) = std::fs::read_dir(root.join(kind.sources)) else { return Ok(Vec::new()) };
+    let entries = std::fs::read_dir(root.join(CAUSES)).with_context(|| format!("cannot list {CAUSES}"))?;
     let mut names = Vec::new();
     for entry in entries {
-        let name = entry.with_context(|| format!("cannot list {}", kind.sources))?.file_name();
+        let name = entry.with_context(|| format!("cannot list {CAUSES}"))?.file_name();
         names.extend(name.to_string_lossy().strip_suffix(".rs").map(ToString::to_string));
     }
     names.sort();
-    let mut index = format!("<!-- {MARK} from {}. -->\n\n# {}\n\n{}\n\n", kind.sources, kind.title, kind.intro);
+    let mut index = format!(
+        "<!-- {MARK} from {CAUSES}. -->\n\n# Causes\n\nWhat prony can name as the thing that holds a stack back. \
+         Each page says what is seen, why it limits, what rules it out and what mends it.\n\n"
+    );
     let mut files = Vec::new();
     for name in names {
-        let source = format!("{}/{name}.rs", kind.sources);
+        let source = format!("{CAUSES}/{name}.rs");
         let text = std::fs::read_to_string(root.join(&source)).with_context(|| format!("cannot read {source}"))?;
         let Some(page) = Page::parse(&name, &text) else { continue };
-        page.must_have(kind.sections).with_context(|| source.clone())?;
+        page.must_have(SECTIONS).with_context(|| source.clone())?;
         writeln!(index, "- [`{0}`]({0}.md): {1}", page.id, page.summary).expect("writing to a String cannot fail");
-        files.push(Generated { path: format!("{}/{}.md", kind.pages, page.id), text: page.markdown(&source) });
+        files.push(Generated { path: format!("docs/causes/{}.md", page.id), text: page.markdown(&source) });
     }
-    files.push(Generated { path: format!("{}/README.md", kind.pages), text: index });
+    files.push(Generated { path: "docs/causes/README.md".to_string(), text: index });
     Ok(files)
+}
+
+/// Pages of the knobs and their index.
+pub(super) fn knobs() -> Vec<Generated> {
+    let mut index = format!(
+        "<!-- {MARK} from crates/prony-tune/src/knob. -->\n\n# Knobs\n\nWhat prony can turn: \
+         `prony tune STACK --knob NAME=VALUE`. Before a change is made, what undoes it is on disk; `prony undo` puts everything \
+         back.\n\n| knob | values | takes hold |\n|---|---|---|\n"
+    );
+    let mut files = Vec::new();
+    for knob in KNOBS {
+        let takes_hold = disruption(knob.disruption);
+        writeln!(index, "| [`{0}`]({0}.md) | {1} | {takes_hold} |", knob.name, knob.value)
+            .expect("writing to a String cannot fail");
+        files.push(Generated { path: format!("docs/knobs/{}.md", knob.name), text: knob_page(knob) });
+    }
+    files.push(Generated { path: "docs/knobs/README.md".to_string(), text: index });
+    files
+}
+
+fn knob_page(knob: &KnobInfo) -> String {
+    let KnobInfo { name, value, risk, effect, doc, disruption: takes_hold, .. } = knob;
+    let takes_hold = disruption(*takes_hold);
+    format!(
+        "<!-- {MARK} from crates/prony-tune/src/knob. -->\n\n# `{name}`\n\n{doc}\n\n- Values: {value}\n- Takes hold: {takes_hold}\n\
+         - Risk: {risk}\n- The sign that it worked: `{}` {}\n",
+        effect.metric.name, effect.how
+    )
+}
+
+fn disruption(of: Disruption) -> &'static str {
+    match of {
+        Disruption::Live => "at once",
+        Disruption::NewSockets => "for new sockets",
+        Disruption::Reload => "by a reload of the server: workers are replaced, idle connections are closed",
+    }
 }
 
 /// The header of one file, taken apart.
 struct Page {
     id: String,
+    title: String,
     /// The first paragraph in one line.
     summary: String,
     /// Heading and text of each section.
@@ -99,12 +108,17 @@ impl Page {
         if sections.is_empty() {
             return None;
         }
-        let paragraph: Vec<&str> = before.into_iter().take_while(|line| !line.is_empty()).collect();
+        let title = before.iter().find_map(|line| line.strip_prefix("# ")).unwrap_or_default().to_string();
+        let text = before.into_iter().skip_while(|line| line.is_empty() || line.starts_with("# "));
+        let paragraph: Vec<&str> = text.take_while(|line| !line.is_empty()).collect();
         let sections = sections.into_iter().map(|(heading, text)| (heading, text.join("\n").trim().to_string()));
-        Some(Self { id: id(name, source), summary: paragraph.join(" "), sections: sections.collect() })
+        Some(Self { id: id(name, source), title, summary: paragraph.join(" "), sections: sections.collect() })
     }
 
     fn must_have(&self, wanted: &[&str]) -> anyhow::Result<()> {
+        if self.title.is_empty() || self.summary.is_empty() {
+            bail!("the header does not begin with `//! # Title` and a paragraph");
+        }
         for section in wanted {
             if !self.sections.iter().any(|(heading, text)| heading == section && !text.is_empty()) {
                 bail!("the header has no section `## {section}`, or nothing below it");
@@ -114,7 +128,8 @@ impl Page {
     }
 
     fn markdown(&self, source: &str) -> String {
-        let mut out = format!("<!-- {MARK} from {source}. -->\n\n# `{}`\n\n{}\n", self.id, self.summary);
+        let mut out =
+            format!("<!-- {MARK} from {source}. -->\n\n# {}\n\n`{}`: {}\n", self.title, self.id, self.summary);
         for (heading, text) in &self.sections {
             write!(out, "\n## {heading}\n\n{text}\n").expect("writing to a String cannot fail");
         }
@@ -134,7 +149,9 @@ mod tests {
     use super::*;
 
     const SOURCE: &str = "\
-//! Accept queue full: the kernel drops handshakes
+//! # Accept queue full
+//!
+//! The kernel drops handshakes
 //! before the server can accept them.
 //!
 //! More for the reader of the code.
@@ -153,9 +170,9 @@ const CAUSE: Cause = Cause { id: \"accept-queue-full\" };
     #[test]
     fn a_header_becomes_a_page() {
         let page = Page::parse("accept_queue", SOURCE).unwrap();
-        let want = "# `accept-queue-full`
+        let want = "# Accept queue full
 
-Accept queue full: the kernel drops handshakes before the server can accept them.
+`accept-queue-full`: The kernel drops handshakes before the server can accept them.
 
 ## What it sees
 
@@ -181,12 +198,19 @@ the smaller one wins.
         let page = Page::parse("a", SOURCE).unwrap();
         assert!(page.must_have(&["Fix"]).is_ok());
         assert!(page.must_have(&["Evidence"]).unwrap_err().to_string().contains("`## Evidence`"));
-        assert!(Page::parse("a", "//! A.\n//! ## Fix\n").unwrap().must_have(&["Fix"]).is_err());
+        assert!(Page::parse("a", "//! # A\n//!\n//! B.\n//! ## Fix\n").unwrap().must_have(&["Fix"]).is_err());
+        assert!(Page::parse("a", "//! B.\n//! ## Fix\n//! C.\n").unwrap().must_have(&[]).is_err(), "no title");
     }
 
     #[test]
     fn machinery_gets_no_page_and_a_name_is_an_id() {
         assert!(Page::parse("list", "//! The list of causes.\n").is_none());
         assert_eq!(Page::parse("link_rate", "//! A.\n//! ## What it turns  x\n").unwrap().id, "link-rate");
+    }
+
+    #[test]
+    fn a_knob_has_a_page_with_its_risk() {
+        let page = knobs().into_iter().find(|page| page.path == "docs/knobs/sysctl.NAME.md").unwrap();
+        assert!(page.text.contains("# `sysctl.NAME`") && page.text.contains("- Risk: "), "{}", page.text);
     }
 }

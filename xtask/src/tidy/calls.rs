@@ -35,7 +35,7 @@ const PRINTS: &str = "only the binary prints: return the value, or send an `Even
 const CLOCKS: &str = "this crate has no clock: take the time as an argument";
 const READS: &str = "this crate does no IO: take the text or the value as an argument";
 const ORDER: &str = "its order differs from run to run: use the BTree one, so that output is the same each time";
-const HIDDEN: &str = "a test that never runs guards nothing: put `needs_root` in its name and return early with a printed reason, or make it a bench";
+const HIDDEN: &str = "a test that never runs guards nothing: run it, make it a bench, or say why it is left out with `#[ignore = \"reason\"]`";
 
 #[rustfmt::skip] // one ban per line reads as the table it is
 const BANS: &[Ban] = &[
@@ -55,7 +55,7 @@ const BANS: &[Ban] = &[
     Ban { code: "HashMap", place: Where::Ordered, instead: ORDER },
     Ban { code: "HashSet", place: Where::Ordered, instead: ORDER },
     Ban { code: "unimplemented!", place: Where::All, instead: "build it, or do not offer it" },
-    Ban { code: "#[ignore", place: Where::All, instead: HIDDEN },
+    Ban { code: "#[ignore]", place: Where::All, instead: HIDDEN },
 ];
 
 /// Marks of unfinished work, looked for in comments.
