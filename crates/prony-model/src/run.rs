@@ -182,27 +182,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// Everything but the series, which can be large.
-    pub fn clone_without_series(&self) -> Self {
-        Self {
-            id: self.id.clone(),
-            version: self.version.clone(),
-            command: self.command.clone(),
-            started_unix_ms: self.started_unix_ms,
-            stack: self.stack.clone(),
-            inventory: self.inventory.clone(),
-            trials: self.trials.clone(),
-            series: SeriesSet::default(),
-            gaps: self.gaps.clone(),
-            interventions: self.interventions.clone(),
-            diagnosis: self.diagnosis.clone(),
-            changes: self.changes.clone(),
-            proof: self.proof.clone(),
-            cost: self.cost.clone(),
-            end: self.end.clone(),
-        }
-    }
-
     /// The last trial at a level.
     pub fn level(&self, level: Level) -> Option<&Trial> {
         self.trials.iter().rev().find(|t| t.purpose == Purpose::Level { level })

@@ -1,1 +1,21 @@
-//! The loop as a state machine without IO, and a driver.
+//! The loop load, observe, diagnose, intervene, tune, prove as a state machine, and the driver that carries it out.
+//!
+//! [`Session`] has no IO and no clock: commands out, outcomes in; so every order of events can be tested. [`drive`] does
+//! what the session says through agents, and records it. Invariant: whatever was changed is restored before the end, also
+//! after an error and after Ctrl-C, unless the user asked to keep it.
+
+mod cost;
+mod dose;
+mod driver;
+mod effort;
+mod interventions;
+mod levels;
+mod limit;
+mod machine;
+mod proofs;
+
+pub use dose::cpu_list;
+pub use driver::{DriveError, connect, drive};
+pub use effort::Effort;
+pub use limit::Limit;
+pub use machine::{Command, Goal, Outcome, Remedy, Session, TrialOrder};

@@ -1,0 +1,116 @@
+//! An agent for a host of this machine: in-process, each request on a thread of its own inside the host.
+
+use crate::door;
+use crate::host::HostDesk;
+use crate::message::{Reply, Request};
+use crate::sys;
+use crate::{Agent, AgentError, Seen};
+use prony_model::Host;
+use prony_probe::Watch;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A host of this machine.
+pub struct LocalAgent {
+    desk: Arc<HostDesk>,
+    /// CPUs for everything but the load itself, so that looking does not disturb the host that is looked at.
+    observer_cpus: Vec<u32>,
+    stop_load: Arc<AtomicBool>,
+    watch: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
+}
+
+impl LocalAgent {
+    /// An agent for `host`. Undo records of its changes go to `journal_dir`.
+    pub fn new(name: &str, host: &Host, journal_dir: PathBuf, observer_cpus: Vec<u32>) -> Self {
+        Self {
+            desk: Arc::new(HostDesk::new(name, host, journal_dir)),
+            observer_cpus,
+            stop_load: Arc::new(AtomicBool::new(false)),
+            watch: None,
+        }
+    }
+
+    fn error(&self, reason: impl ToString) -> AgentError {
+        AgentError { host: self.desk.name.clone(), reason: reason.to_string() }
+    }
+}
+
+impl Agent for LocalAgent {
+    fn host(&self) -> &str {
+        &self.desk.name
+    }
+
+    fn begin(&self, request: Request) -> Receiver<Result<Reply, AgentError>> {
+        let (reply, replies) = channel();
+        let (desk, stop_load) = (Arc::clone(&self.desk), Arc::clone(&self.stop_load));
+        let cpus = if matches!(request, Request::Load(_)) { Vec::new() } else { self.observer_cpus.clone() };
+        if matches!(request, Request::Load(_)) {
+            stop_load.store(false, Ordering::Relaxed);
+        }
+        let work = move || {
+            let place = desk.host.at.clone();
+            let answer = door::through(&place, |roots| {
+                // A thread that cannot be placed still works, only less quietly.
+                let _ = sys::pin_this_thread(&cpus);
+                desk.answer(request, roots, &stop_load)
+            });
+            let result = answer.map_err(|e| e.to_string()).and_then(|r| r);
+            // The session may have stopped listening; then nobody wants the reply.
+            let _ = reply.send(result.map_err(|reason| AgentError { host: desk.name.clone(), reason }));
+        };
+        if let Err(e) = std::thread::Builder::new().name(format!("agent-{}", self.desk.name)).spawn(work) {
+            let (reply, replies) = channel();
+            let _ = reply.send(Err(self.error(format!("cannot start a thread: {e}"))));
+            return replies;
+        }
+        replies
+    }
+
+    fn start_watch(&mut self, per_second: f64, seen: Sender<Seen>) {
+        self.stop_watch();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (desk, cpus, stopped) = (Arc::clone(&self.desk), self.observer_cpus.clone(), Arc::clone(&stop));
+        let interval = Duration::from_secs_f64(1.0 / per_second.clamp(0.1, 100.0));
+        let thread = std::thread::spawn(move || {
+            let _ = door::through(&desk.host.at.clone(), |roots| {
+                let _ = sys::pin_this_thread(&cpus);
+                let mut watch = Watch::new(&desk.name, &desk.host, roots);
+                let mut told = 0;
+                while !stopped.load(Ordering::Relaxed) {
+                    let sample = watch.sample(sys::monotonic_ns());
+                    let gaps = watch.gaps();
+                    let news = gaps.iter().skip(told).cloned().map(Seen::Gap);
+                    if std::iter::once(Seen::Sample(sample)).chain(news).any(|s| seen.send(s).is_err()) {
+                        break;
+                    }
+                    told = gaps.len();
+                    std::thread::sleep(interval);
+                }
+            });
+        });
+        self.watch = Some((stop, thread));
+    }
+
+    fn stop_watch(&mut self) {
+        if let Some((stop, thread)) = self.watch.take() {
+            stop.store(true, Ordering::Relaxed);
+            // A watch that panicked has sent what it had; its gaps are in the samples.
+            let _ = thread.join();
+        }
+    }
+
+    fn stop_load(&self) {
+        self.stop_load.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for LocalAgent {
+    fn drop(&mut self) {
+        self.stop_load();
+        self.stop_watch();
+    }
+}

@@ -1,0 +1,92 @@
+//! What a session may ask of an agent, and what it answers. All of it can be sent over a wire.
+
+use prony_model::knob::ChangeState;
+use prony_model::{Change, Gap, Knob, KnobId, LoadPlan, LoadResult, Nanos, Sample, Window};
+use serde::{Deserialize, Serialize};
+
+/// A request to an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// What time is it on your clock?
+    Hello,
+    /// What is this host?
+    Inventory,
+    /// Close looks at logs and workers for this long; not during a scored trial.
+    Look {
+        /// How long.
+        duration: Nanos,
+    },
+    /// What do a connection and a log write cost here? Takes under a second.
+    Prices,
+    /// Send this load and count.
+    Load(Box<LoadPlan>),
+    /// Present value of a knob.
+    Read(KnobId),
+    /// Turn a knob; the undo is on disk before.
+    Apply(Knob),
+    /// Let the host's processes use only this much CPU time per second, in CPUs, in periods of 10 ms.
+    SlowCpu {
+        /// CPUs.
+        cpus: f64,
+    },
+    /// Put a change back.
+    Undo {
+        /// Number from [`Reply::Applied`].
+        id: u64,
+    },
+    /// Leave a change in place for good.
+    Keep {
+        /// Number from [`Reply::Applied`].
+        id: u64,
+    },
+}
+
+/// An agent's answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// To [`Request::Hello`]: nanoseconds of the agent's monotonic clock.
+    Hello {
+        /// Now.
+        now_ns: u64,
+    },
+    /// To [`Request::Inventory`].
+    Inventory(prony_model::run::Inventory, Vec<Gap>),
+    /// To [`Request::Look`] and [`Request::Prices`].
+    Looked(Sample, Vec<Gap>),
+    /// To [`Request::Load`]: the counted window on the agent's clock, and the result.
+    Loaded(Window, Box<LoadResult>),
+    /// To [`Request::Read`].
+    Value(String),
+    /// To [`Request::Apply`] and [`Request::SlowCpu`].
+    Applied {
+        /// Number to undo or keep it by.
+        id: u64,
+        /// What was changed.
+        change: Change,
+    },
+    /// To [`Request::Undo`].
+    Restored(Restored),
+    /// To [`Request::Keep`].
+    Kept,
+}
+
+/// How an undo ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restored {
+    /// Undone, or a conflict that was left alone.
+    pub state: ChangeState,
+    /// One line for a person.
+    pub detail: String,
+}
+
+impl From<prony_tune::Undone> for Restored {
+    fn from(undone: prony_tune::Undone) -> Self {
+        let plain = match undone.state {
+            ChangeState::Undone => "as it was before",
+            ChangeState::Conflict => "someone else changed it meanwhile",
+            ChangeState::Applied | ChangeState::Kept => "left in place",
+        };
+        let detail = if undone.notes.is_empty() { plain.to_string() } else { undone.notes.join("; ") };
+        Self { state: undone.state, detail }
+    }
+}

@@ -1,0 +1,63 @@
+//! How long everything takes: one place for all durations of a run.
+
+use prony_model::Nanos;
+
+/// Durations and counts of a run. The default keeps `diagnose` under 120 s and `prove` under 5 minutes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effort {
+    /// Unscored load at the start.
+    pub warmup: Nanos,
+    /// Uncounted start of each trial: connections open and queues fill.
+    pub settle: Nanos,
+    /// Counted time of a level.
+    pub level: Nanos,
+    /// Length of the unscored load during which close looks run.
+    pub look: Nanos,
+    /// Counted time of a trial of the load curve.
+    pub curve: Nanos,
+    /// Counted time of each trial of an intervention.
+    pub intervention: Nanos,
+    /// Pairs of each intervention. Eight pairs of 2 s separated suspect and control at a dose of 20 % (methods.md).
+    pub pairs: u32,
+    /// Counted time of each trial of a proof.
+    pub proof: Nanos,
+    /// Blocks of a proof; each has two trials of A and two of B.
+    pub blocks: u32,
+    /// Samples per second of each host.
+    pub samples_per_s: f64,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self {
+            warmup: Nanos::from_millis(2000),
+            settle: Nanos::from_millis(400),
+            level: Nanos::from_millis(5000),
+            look: Nanos::from_millis(3000),
+            curve: Nanos::from_millis(2000),
+            intervention: Nanos::from_millis(1500),
+            pairs: 8,
+            proof: Nanos::from_millis(2000),
+            blocks: 5,
+            samples_per_s: 4.0,
+        }
+    }
+}
+
+impl Effort {
+    /// The same work in about a third of the time, for labs under test.
+    pub fn quick() -> Self {
+        Self {
+            warmup: Nanos::from_millis(1000),
+            settle: Nanos::from_millis(300),
+            level: Nanos::from_millis(2000),
+            look: Nanos::from_millis(1500),
+            curve: Nanos::from_millis(1000),
+            intervention: Nanos::from_millis(1000),
+            pairs: 5,
+            proof: Nanos::from_millis(1000),
+            blocks: 3,
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! The session as a state machine: which command comes next, given what came of the last one.
+
+use crate::effort::Effort;
+use crate::interventions::Rounds;
+use crate::limit::LimitSearch;
+use crate::{cost, interventions, levels, limit, proofs};
+use prony_model::knob::ChangeState;
+use prony_model::run::{Arm, Inventory};
+use prony_model::{Change, Event, Gap, Knob, Level, LoadPlan, Purpose, Run, RunEnd, Sample, Trial};
+use std::collections::VecDeque;
+
+/// What the user wants to know.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Goal {
+    /// How much can it carry, and how much within the objective?
+    Limit,
+    /// What stops it?
+    Diagnose {
+        /// Whether to slow things down for proof; otherwise only watch.
+        intervene: bool,
+    },
+    /// What do I change, and did that help?
+    Prove {
+        /// What to change.
+        remedy: Remedy,
+        /// Leave the change in place if it is proven better.
+        keep: bool,
+    },
+}
+
+/// What a proof changes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Remedy {
+    /// What the diagnosis names.
+    Diagnosed,
+    /// What the user names; no diagnosis is made.
+    Chosen(Knob),
+    /// Nothing: an A/A run, which must come out as no difference.
+    Nothing,
+}
+
+/// A trial to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrialOrder {
+    /// Why.
+    pub purpose: Purpose,
+    /// What to send.
+    pub plan: LoadPlan,
+    /// A few words for the person who watches.
+    pub label: String,
+}
+
+/// What the driver is to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Ask every host what it is, and what a connection and a log write cost there.
+    Survey,
+    /// Run a trial. For [`Purpose::Inspect`], take close looks meanwhile.
+    Trial(Box<TrialOrder>),
+    /// Make the target of `run.interventions[index]` worse.
+    Intervene {
+        /// Which.
+        index: usize,
+    },
+    /// Turn a knob.
+    Turn(Knob),
+    /// Put back what [`Command::Intervene`] or [`Command::Turn`] changed.
+    Restore,
+    /// Leave what [`Command::Turn`] changed in place for good.
+    Keep,
+    /// The run is over.
+    Finish,
+}
+
+/// What came of a command.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Nothing was asked yet.
+    Begin,
+    /// It is done.
+    Done,
+    /// What the hosts are.
+    Surveyed(Vec<Inventory>, Vec<Gap>),
+    /// A trial ended.
+    Trial(Box<Trial>),
+    /// A knob was turned.
+    Turned(Box<Change>),
+    /// Something was put back, or left alone because someone else had changed it.
+    Restored(ChangeState, String),
+    /// It could not be done.
+    Failed(String),
+    /// The user pressed Ctrl-C; what came of the command stands inside.
+    Interrupted(Box<Outcome>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Start,
+    Survey,
+    Warmup,
+    AtTheLimit,
+    Levels,
+    Intervene,
+    Search,
+    Prove,
+    Keep,
+    End,
+}
+
+/// The state machine of a run.
+pub struct Session {
+    goal: Goal,
+    effort: Effort,
+    base: LoadPlan,
+    seed: u64,
+    stage: Stage,
+    queue: VecDeque<Command>,
+    last: Option<Command>,
+    rounds: Option<Rounds>,
+    search: Option<LimitSearch>,
+    knob: Option<Knob>,
+    run: Run,
+    events: Vec<Event>,
+}
+
+impl Session {
+    /// A session for `run` (with its stack and command filled in). `base` is the workload as a load plan.
+    pub fn new(goal: Goal, effort: Effort, base: LoadPlan, run: Run) -> Self {
+        let seed = base.seed;
+        Self {
+            goal,
+            effort,
+            base,
+            seed,
+            stage: Stage::Start,
+            queue: VecDeque::new(),
+            last: None,
+            rounds: None,
+            search: None,
+            knob: None,
+            run,
+            events: Vec::new(),
+        }
+    }
+
+    /// The next command, given what came of the last one. After [`Command::Finish`] the session is over.
+    pub fn next(&mut self, outcome: Outcome) -> Command {
+        self.absorb(outcome);
+        while self.queue.is_empty() {
+            if self.stage == Stage::End {
+                return Command::Finish;
+            }
+            self.advance();
+        }
+        let command = self.queue.pop_front().unwrap_or(Command::Finish);
+        self.last = Some(command.clone());
+        command
+    }
+
+    /// Adds facts that were read while a command was under way.
+    pub fn observe(&mut self, sample: &Sample) {
+        self.run.series.add(sample);
+    }
+
+    /// Adds a fact that could not be read.
+    pub fn miss(&mut self, gap: Gap) {
+        if !self.run.gaps.contains(&gap) {
+            self.events.push(Event::Missing { gap: gap.clone() });
+            self.run.gaps.push(gap);
+        }
+    }
+
+    /// What happened since the last call, for whoever watches.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// The run so far.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The run at its end, with its cost.
+    pub fn into_run(mut self) -> Run {
+        self.run.cost = cost::of(&self.run);
+        if let Some(diagnosis) = &mut self.run.diagnosis {
+            diagnosis.cost = self.run.cost.clone();
+        }
+        self.run
+    }
+
+    fn absorb(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Begin | Outcome::Done => {}
+            Outcome::Surveyed(inventory, gaps) => {
+                self.run.inventory = inventory;
+                gaps.into_iter().for_each(|gap| self.miss(gap));
+            }
+            Outcome::Trial(trial) => self.absorb_trial(*trial),
+            Outcome::Turned(change) => {
+                self.run.changes.retain(|c| c.knob != change.knob);
+                self.run.changes.push(*change);
+            }
+            Outcome::Restored(state, detail) => self.absorb_restored(state, detail),
+            Outcome::Failed(reason) => self.absorb_failure(reason),
+            Outcome::Interrupted(outcome) => {
+                self.absorb(*outcome);
+                self.stop(RunEnd::Interrupted);
+            }
+        }
+    }
+
+    fn absorb_trial(&mut self, trial: Trial) {
+        let silent = trial.result.completed == 0 && !trial.result.interrupted;
+        let warmup = trial.purpose == Purpose::Warmup;
+        let reason = silent.then(|| no_answer(&trial));
+        self.run.trials.push(trial);
+        if let (Some(reason), true) = (reason, warmup) {
+            self.stop(RunEnd::Failed { reason });
+        }
+    }
+
+    fn absorb_restored(&mut self, state: ChangeState, detail: String) {
+        let turned = matches!(self.knob_in_force(), Some(_));
+        if let (Some(change), true) = (self.run.changes.last_mut(), turned) {
+            change.state = state;
+        }
+        if state == ChangeState::Conflict {
+            self.miss(Gap::new("undo", "", detail));
+        }
+    }
+
+    /// The knob of the last change, if it is one of the proof.
+    fn knob_in_force(&self) -> Option<&Change> {
+        self.run.changes.last().filter(|c| Some(&c.knob) == self.knob.as_ref())
+    }
+
+    fn absorb_failure(&mut self, reason: String) {
+        match self.last.clone() {
+            Some(Command::Intervene { index }) => {
+                let target = self.run.interventions.get(index).map(|i| i.target.clone()).unwrap_or_default();
+                self.miss(Gap::new("intervention", target, reason));
+                if let Some(rounds) = &mut self.rounds {
+                    rounds.give_up(index, &mut self.queue);
+                }
+            }
+            Some(Command::Restore) => self.miss(Gap::new("undo", "", format!("{reason}; run `prony undo`"))),
+            _ => self.stop(RunEnd::Failed { reason }),
+        }
+    }
+
+    /// Ends the run; what is still changed is put back first.
+    fn stop(&mut self, end: RunEnd) {
+        if self.stage == Stage::End {
+            return;
+        }
+        self.queue.clear();
+        self.queue.push_back(Command::Restore);
+        if self.run.diagnosis.is_none() && self.run.level(Level::At).is_some() {
+            self.diagnose();
+        }
+        self.run.end = end;
+        self.stage = Stage::End;
+    }
+
+    fn stage(&mut self, stage: Stage, name: &str, detail: impl Into<String>) {
+        self.stage = stage;
+        self.events.push(Event::Stage { name: name.to_string(), detail: detail.into() });
+    }
+
+    fn done(&mut self) {
+        self.run.end = RunEnd::Done;
+        self.stage = Stage::End;
+    }
+
+    fn advance(&mut self) {
+        match self.stage {
+            Stage::Start => {
+                self.stage(Stage::Survey, "observe", "what the hosts are");
+                self.queue.push_back(Command::Survey);
+            }
+            Stage::Survey => {
+                self.stage(Stage::Warmup, "load", "warm up");
+                self.queue.push_back(levels::warmup(&self.base, &self.effort));
+            }
+            Stage::Warmup => self.after_warmup(),
+            Stage::AtTheLimit => {
+                let detail = "below, at and beyond the knee";
+                self.stage(Stage::Levels, "observe", detail);
+                self.queue.extend(levels::others(&self.run, &self.base, &self.effort));
+            }
+            Stage::Levels => self.after_levels(),
+            Stage::Intervene => self.after_interventions(),
+            Stage::Search => self.search_on(),
+            Stage::Prove => self.after_proof(),
+            Stage::Keep | Stage::End => self.done(),
+        }
+    }
+
+    fn after_warmup(&mut self) {
+        match self.goal.clone() {
+            Goal::Limit => {
+                let search = LimitSearch::new(&self.base, self.run.stack.slo.clone());
+                self.search = Some(search);
+                self.stage(Stage::Search, "load", "search the limit");
+            }
+            Goal::Prove { remedy: Remedy::Chosen(knob), .. } => self.prove(Some(knob)),
+            Goal::Prove { remedy: Remedy::Nothing, .. } => self.prove(None),
+            Goal::Diagnose { .. } | Goal::Prove { remedy: Remedy::Diagnosed, .. } => {
+                self.stage(Stage::AtTheLimit, "load", "the workload as written");
+                self.queue.push_back(levels::at(&self.base, &self.effort));
+            }
+        }
+    }
+
+    fn diagnose(&mut self) {
+        self.run.diagnosis = Some(prony_diagnose::diagnose(&self.run));
+    }
+
+    fn after_levels(&mut self) {
+        self.diagnose();
+        let Some(diagnosis) = &self.run.diagnosis else { return self.done() };
+        let verdict = diagnosis.verdict.clone();
+        let intervene = !matches!(self.goal, Goal::Diagnose { intervene: false });
+        self.run.interventions =
+            if intervene { prony_diagnose::plan_interventions(&self.run, diagnosis) } else { vec![] };
+        let detail = format!("suspect: {} at {}", verdict.cause, verdict.hop);
+        self.stage(Stage::Intervene, "intervene", detail);
+        self.queue = interventions::plan(&self.run, &self.base, &self.effort, self.seed);
+        self.rounds = Some(Rounds::default());
+    }
+
+    fn after_interventions(&mut self) {
+        if let Some(rounds) = self.rounds.take() {
+            interventions::conclude(&mut self.run, &rounds);
+            self.diagnose();
+        }
+        match &self.goal {
+            Goal::Prove { .. } => self.prove_the_diagnosed(),
+            Goal::Limit | Goal::Diagnose { .. } => self.done(),
+        }
+    }
+
+    fn prove_the_diagnosed(&mut self) {
+        let knob = self.run.diagnosis.as_ref().and_then(|d| d.remedies.iter().find_map(|r| r.knob.clone()));
+        match knob {
+            Some(knob) => self.prove(Some(knob)),
+            None => {
+                let text = "the diagnosis names no remedy that prony can apply here: nothing to prove".to_string();
+                self.events.push(Event::Note { text });
+                self.done();
+            }
+        }
+    }
+
+    fn prove(&mut self, knob: Option<Knob>) {
+        let predicted = self.run.diagnosis.as_ref().and_then(|d| d.verdict.predicted_gain);
+        let what =
+            knob.as_ref().map_or("nothing (A/A)".to_string(), |k| format!("{} = {} at {}", k.id, k.value, k.host));
+        let predicted = predicted.map(|g| format!(", predicted {:+.0} %", g * 100.0)).unwrap_or_default();
+        self.stage(Stage::Prove, "prove", format!("interleaved A/B of {what}{predicted}"));
+        self.queue = proofs::plan(knob.as_ref(), &self.base, &self.effort, self.seed);
+        self.knob = knob;
+    }
+
+    fn after_proof(&mut self) {
+        let proof = proofs::conclude(&self.run, self.knob.clone(), self.seed);
+        let better = proof.verdict == prony_model::ProofVerdict::Better;
+        self.run.proof = Some(proof);
+        match (&self.goal, self.knob.clone()) {
+            (Goal::Prove { keep: true, .. }, Some(knob)) if better => {
+                self.stage(Stage::Keep, "tune", "keep the change");
+                self.queue.extend([Command::Turn(knob), Command::Keep]);
+            }
+            _ => self.done(),
+        }
+    }
+
+    fn search_on(&mut self) {
+        let next = self.search.as_mut().and_then(|s| s.next(&self.run, &self.effort));
+        match next {
+            Some(order) => self.queue.push_back(Command::Trial(Box::new(order))),
+            None => self.done(),
+        }
+    }
+
+    /// What the limit search found, if there was one.
+    pub fn limit(&self) -> Option<limit::Limit> {
+        self.search.as_ref().map(|s| s.found(&self.run))
+    }
+}
+
+/// Why a warm-up without a single answer failed, in words that lead on.
+fn no_answer(trial: &Trial) -> String {
+    let errors = trial.result.errors;
+    let what = [
+        (errors.connect, "connections were refused or failed"),
+        (errors.timeout, "requests timed out"),
+        (errors.read, "connections were closed or reset before an answer"),
+        (errors.write, "sends failed"),
+        (errors.protocol, "answers were not HTTP"),
+    ];
+    let most = what.iter().filter(|(n, _)| *n > 0).max_by_key(|(n, _)| *n);
+    let what = most.map_or("nothing came back".to_string(), |(n, text)| format!("{n} {text}"));
+    format!("{} gave no answer at all: {what}; check the URL and the server with `curl -v {0}`", trial.plan.url)
+}
+
+/// Which arm a proof trial belongs to.
+pub(crate) fn arm_label(arm: Arm) -> &'static str {
+    match arm {
+        Arm::A => "A",
+        Arm::B => "B",
+    }
+}

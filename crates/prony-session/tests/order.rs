@@ -1,0 +1,208 @@
+//! The order of a session's commands, without hosts: a made-up world answers, and what matters is checked after every step.
+
+use expect_test::{Expect, expect};
+use prony_model::knob::ChangeState;
+use prony_model::{Change, Knob, KnobId, LoadPlan, LoadResult, Run, RunEnd, Stack, Trial, Window};
+use prony_session::{Command, Effort, Goal, Outcome, Remedy, Session};
+use proptest::prelude::*;
+
+const STACK: &str = r#"
+entry = "http://10.0.0.2/"
+[host.client]
+role = "generator"
+[host.lb]
+role = "proxy"
+calls = ["s1"]
+[host.s1]
+"#;
+
+fn knob() -> Knob {
+    Knob { host: "lb".into(), id: KnobId::NginxWorkerProcesses, value: "2".into() }
+}
+
+fn plan() -> LoadPlan {
+    serde_json::from_value(serde_json::json!({
+        "url": "http://10.0.0.2/", "connections": 8, "threads": 0, "cpus": [], "rate": null, "arrivals": "poisson",
+        "warmup": "0ns", "duration": "1s", "timeout": "1s", "keepalive": true, "requests_per_connection": null,
+        "headers": [], "method": "GET", "body": [], "requests": [], "seed": 7
+    }))
+    .unwrap()
+}
+
+/// A world in which every command works; the knob makes the stack `gain` times as fast.
+struct World {
+    session: Session,
+    turned: bool,
+    worse: bool,
+    trials: u32,
+    gain: f64,
+    log: Vec<String>,
+}
+
+impl World {
+    fn new(goal: Goal, gain: f64) -> Self {
+        let run = Run { stack: Stack::parse("stack.toml", STACK).unwrap(), ..Run::default() };
+        let session = Session::new(goal, Effort::quick(), plan(), run);
+        Self { session, turned: false, worse: false, trials: 0, gain, log: Vec::new() }
+    }
+
+    /// Plays to the end; `upset` may replace the outcome of step n.
+    fn play(mut self, mut upset: impl FnMut(usize, &Command) -> Option<Outcome>) -> (Run, Vec<String>, bool) {
+        let mut outcome = Outcome::Begin;
+        for step in 0..2000 {
+            let command = self.session.next(outcome);
+            if command == Command::Finish {
+                let changed = self.turned || self.worse;
+                return (self.session.into_run(), self.log, changed);
+            }
+            outcome = match upset(step, &command) {
+                Some(outcome) => outcome,
+                None => self.answer(&command),
+            };
+        }
+        panic!("the session did not end");
+    }
+
+    fn answer(&mut self, command: &Command) -> Outcome {
+        match command {
+            Command::Survey => {
+                self.log.push("survey".into());
+                Outcome::Surveyed(vec![], vec![])
+            }
+            Command::Trial(order) => {
+                let name = serde_json::to_value(&order.purpose).unwrap()["kind"].as_str().unwrap().to_string();
+                self.log.push(if self.turned { format!("{name}*") } else { name });
+                self.trials += 1;
+                let speed = if self.turned { self.gain } else { 1.0 } * if self.worse { 0.8 } else { 1.0 };
+                // A little noise that is the same in every play.
+                let noise = 1.0 + f64::from(self.trials * 7919 % 13) / 2000.0;
+                let rate = 1000.0 * speed * noise;
+                let result = LoadResult {
+                    completed: 1000,
+                    completed_per_s: rate,
+                    good_per_s: rate,
+                    duration_s: 1.0,
+                    ..LoadResult::default()
+                };
+                let window = Window {
+                    from_ns: u64::from(self.trials) * 2_000_000_000,
+                    to_ns: u64::from(self.trials) * 2_000_000_000 + 1_000_000_000,
+                };
+                let trial =
+                    Trial { id: self.trials, purpose: order.purpose.clone(), plan: order.plan.clone(), window, result };
+                Outcome::Trial(Box::new(trial))
+            }
+            Command::Intervene { .. } => {
+                assert!(!self.worse && !self.turned, "two changes at once");
+                self.worse = true;
+                Outcome::Done
+            }
+            Command::Turn(knob) => {
+                assert!(!self.worse && !self.turned, "two changes at once");
+                self.turned = true;
+                let change = Change {
+                    knob: knob.clone(),
+                    before: "1".into(),
+                    permanent: String::new(),
+                    diff: String::new(),
+                    state: ChangeState::Applied,
+                };
+                Outcome::Turned(Box::new(change))
+            }
+            Command::Restore => {
+                (self.turned, self.worse) = (false, false);
+                Outcome::Restored(ChangeState::Undone, "as before".into())
+            }
+            Command::Keep => {
+                (self.turned, self.worse) = (false, false);
+                self.log.push("keep".into());
+                Outcome::Restored(ChangeState::Kept, "kept".into())
+            }
+            Command::Finish => Outcome::Done,
+        }
+    }
+}
+
+fn check(goal: Goal, gain: f64, want: Expect) {
+    let (run, log, changed) = World::new(goal, gain).play(|_, _| None);
+    assert!(!changed, "something was left changed");
+    assert_eq!(run.end, RunEnd::Done);
+    want.assert_eq(&log.join(" "));
+}
+
+fn chosen(keep: bool) -> Goal {
+    Goal::Prove { remedy: Remedy::Chosen(knob()), keep }
+}
+
+#[test]
+fn a_chosen_knob_is_proven_in_blocks() {
+    let (run, log, _) = World::new(chosen(false), 1.5).play(|_, _| None);
+    assert_eq!(log.iter().filter(|l| *l == "proof*").count(), log.iter().filter(|l| *l == "proof").count());
+    let proof = run.proof.unwrap();
+    assert_eq!(proof.verdict, prony_model::ProofVerdict::Better);
+    assert!(proof.effect.low < 0.5 && 0.5 < proof.effect.high, "{:?}", proof.effect);
+    assert_eq!(run.changes.len(), 1);
+    assert_eq!(run.changes[0].state, ChangeState::Undone);
+}
+
+#[test]
+fn a_proven_change_is_kept_only_on_request() {
+    let (run, log, _) = World::new(chosen(true), 1.5).play(|_, _| None);
+    assert_eq!(log.last().map(String::as_str), Some("keep"));
+    assert_eq!(run.changes[0].state, ChangeState::Kept);
+    let (run, log, _) = World::new(chosen(true), 0.8).play(|_, _| None);
+    assert!(!log.contains(&"keep".to_string()), "what made it worse is not kept");
+    assert_eq!(run.changes[0].state, ChangeState::Undone);
+}
+
+#[test]
+fn nothing_compared_with_nothing_makes_no_difference() {
+    let goal = Goal::Prove { remedy: Remedy::Nothing, keep: false };
+    let (run, _, _) = World::new(goal, 1.0).play(|_, _| None);
+    assert_eq!(run.proof.unwrap().verdict, prony_model::ProofVerdict::NoDifference);
+    assert!(run.changes.is_empty());
+}
+
+#[test]
+fn a_diagnosis_loads_at_three_levels_first() {
+    check(
+        Goal::Diagnose { intervene: false },
+        1.0,
+        expect!["survey warmup level inspect level level curve curve curve"],
+    );
+}
+
+#[test]
+fn a_stack_that_never_answers_fails_with_the_reason() {
+    let (run, _, _) = World::new(chosen(false), 1.0).play(|_, command| match command {
+        Command::Trial(order) => {
+            let mut result = LoadResult::default();
+            result.errors.connect = 12;
+            let window = Window::default();
+            let trial = Trial { id: 0, purpose: order.purpose.clone(), plan: order.plan.clone(), window, result };
+            Some(Outcome::Trial(Box::new(trial)))
+        }
+        _ => None,
+    });
+    let RunEnd::Failed { reason } = run.end else { panic!("{:?}", run.end) };
+    assert!(reason.contains("12 connections were refused or failed") && reason.contains("curl"), "{reason}");
+}
+
+proptest! {
+    /// Ctrl-C or an error at any step: everything is put back, and the run says how it ended.
+    #[test]
+    fn whatever_happens_everything_is_put_back(at in 0usize..80, fails in any::<bool>()) {
+        let mut upset_at = None;
+        let (run, _, changed) = World::new(chosen(true), 1.5).play(|step, command| {
+            // A restore that fails is another matter: the journal still holds it.
+            (step == at && *command != Command::Restore).then(|| {
+                upset_at = Some(step);
+                if fails { Outcome::Failed("no".into()) } else { Outcome::Interrupted(Box::new(Outcome::Done)) }
+            })
+        });
+        prop_assert!(!changed);
+        if upset_at.is_some() {
+            prop_assert_ne!(run.end, RunEnd::Done);
+        }
+    }
+}

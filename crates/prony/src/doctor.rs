@@ -1,0 +1,160 @@
+//! `prony doctor`: what can and cannot be measured here, and the one command that mends it.
+
+use crate::Exit;
+use crate::cli::DoctorArgs;
+use crate::home;
+use crate::measure::print;
+use anyhow::Result;
+use serde::Serialize;
+use std::path::Path;
+
+/// One thing that prony needs for something.
+#[derive(Debug, Serialize)]
+struct Check {
+    /// What is looked for.
+    name: &'static str,
+    /// Whether it is there.
+    there: bool,
+    /// What is seen.
+    seen: String,
+    /// What is not possible without it.
+    without: &'static str,
+    /// The command that mends it; empty when none does.
+    mend: String,
+}
+
+/// `prony doctor`.
+pub(crate) fn run(args: &DoctorArgs) -> Result<Exit> {
+    let checks = checks();
+    if args.json {
+        print(&serde_json::to_string_pretty(&serde_json::json!({ "schema": "prony.doctor/1", "checks": checks }))?);
+        return Ok(Exit::Done);
+    }
+    for check in &checks {
+        print(&format!("{:<5} {:<22} {}", if check.there { "ok" } else { "gap" }, check.name, check.seen));
+        if !check.there {
+            print(&format!("      without it: {}", check.without));
+        }
+    }
+    let mut mends: Vec<&str> =
+        checks.iter().filter(|c| !c.there && !c.mend.is_empty()).map(|c| c.mend.as_str()).collect();
+    mends.dedup();
+    match mends.is_empty() {
+        true if checks.iter().all(|c| c.there) => print("\neverything that this version measures can be measured here"),
+        true => print("\nwhat is missing cannot be mended by a command here"),
+        false => print(&format!("\nto mend it:\n  {}", mends.join(" && "))),
+    }
+    Ok(Exit::Done)
+}
+
+fn checks() -> Vec<Check> {
+    let root = prony_agent::is_root();
+    let mut checks = vec![
+        check(
+            "root",
+            root,
+            if root { "yes" } else { "no" },
+            "labs, hosts in namespaces, interventions and tuning",
+            if root { "" } else { "sudo -E prony doctor" },
+        ),
+        readable("network namespaces", "/proc/self/ns/net", "labs and hosts in namespaces"),
+        cgroups(),
+        readable("kernel stacks", "/proc/self/stack", "naming the lock or wait that holds workers (access-log-lock)"),
+        readable("run-queue delay", "/proc/self/schedstat", "telling busy from waiting for a CPU"),
+        readable("pressure (PSI)", "/proc/pressure/io", "stalls for disk and memory; boot with psi=1"),
+        readable("TCP counters", "/proc/thread-self/net/netstat", "accept queue, retransmits, time-wait"),
+        state_folder(),
+    ];
+    checks.extend(tools());
+    checks
+}
+
+fn check(
+    name: &'static str,
+    there: bool,
+    seen: impl Into<String>,
+    without: &'static str,
+    mend: impl Into<String>,
+) -> Check {
+    Check { name, there, seen: seen.into(), without, mend: mend.into() }
+}
+
+fn readable(name: &'static str, path: &str, without: &'static str) -> Check {
+    match std::fs::File::open(path)
+        .and_then(|mut f| std::io::Read::read(&mut f, &mut [0; 16]).or_else(only_directories))
+    {
+        Ok(_) => check(name, true, path, without, ""),
+        Err(e) => check(name, false, format!("{path}: {e}"), without, ""),
+    }
+}
+
+/// A namespace file opens but does not read; that is enough.
+fn only_directories(e: std::io::Error) -> std::io::Result<usize> {
+    if e.kind() == std::io::ErrorKind::InvalidInput { Ok(0) } else { Err(e) }
+}
+
+fn cgroups() -> Check {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let v1 =
+        mounts.lines().find(|l| l.contains(" - cgroup ") && l.split(" - ").nth(1).is_some_and(|t| t.contains("cpu")));
+    let v2 = mounts.lines().find(|l| l.contains(" - cgroup2 "));
+    let point = |line: &str| line.split(' ').nth(4).unwrap_or_default().to_string();
+    let has_cpu = |dir: &str| {
+        std::fs::read_to_string(Path::new(dir).join("cgroup.controllers"))
+            .is_ok_and(|c| c.split_whitespace().any(|w| w == "cpu"))
+    };
+    let without = "CPU quotas: the intervention on a host's CPU, and cpu-quota-throttled";
+    match (v1, v2) {
+        (_, Some(line)) if has_cpu(&point(line)) => {
+            check("cgroup cpu controller", true, format!("v2 at {}", point(line)), without, "")
+        }
+        (Some(line), _) => check("cgroup cpu controller", true, format!("v1 at {}", point(line)), without, ""),
+        (None, _) => check("cgroup cpu controller", false, "no cgroup with a cpu controller is mounted", without, ""),
+    }
+}
+
+fn state_folder() -> Check {
+    let folder = home::folder();
+    let made = std::fs::create_dir_all(&folder).and_then(|()| tempfile_in(&folder));
+    let without = "recording runs, and changing anything: the undo must be on disk first";
+    match made {
+        Ok(()) => check("state folder", true, folder.display().to_string(), without, ""),
+        Err(e) => {
+            check("state folder", false, format!("{}: {e}", folder.display()), without, "export PRONY_HOME=$HOME/prony")
+        }
+    }
+}
+
+fn tempfile_in(folder: &Path) -> std::io::Result<()> {
+    let probe = folder.join(format!(".doctor-{}", std::process::id()));
+    std::fs::write(&probe, b"x")?;
+    std::fs::remove_file(probe)
+}
+
+/// Programs and the Debian packages that bring them.
+const TOOLS: [(&str, &str, &str); 6] = [
+    ("ip", "iproute2", "labs"),
+    ("tc", "iproute2", "links with a rate, and the intervention on a link"),
+    ("nft", "nftables", "labs with packet loss"),
+    ("nginx", "nginx-light", "labs"),
+    ("haproxy", "haproxy", "the lab with a slow upstream"),
+    ("chromium", "chromium", "only tests: looking at the report"),
+];
+
+fn tools() -> Vec<Check> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<_> = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).collect();
+    let find = |tool: &str| folders.iter().map(|f| f.join(tool)).find(|p| p.exists());
+    let missing: Vec<&str> =
+        TOOLS.iter().filter(|(tool, _, _)| find(tool).is_none()).map(|(_, package, _)| *package).collect();
+    let mut packages = missing;
+    packages.dedup();
+    let mend = format!("sudo apt-get install -y {}", packages.join(" "));
+    TOOLS
+        .iter()
+        .map(|(tool, package, without)| match find(tool) {
+            Some(at) => check(tool, true, at.display().to_string(), without, ""),
+            None => check(tool, false, format!("not found; Debian package {package}"), without, mend.clone()),
+        })
+        .collect()
+}

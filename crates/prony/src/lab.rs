@@ -1,0 +1,107 @@
+//! `prony lab up|down|ls`.
+
+use crate::Exit;
+use crate::cli::{LabArgs, LabVerb};
+use crate::measure::print;
+use crate::source;
+use anyhow::{Context, Result, bail};
+use prony_lab::{Condition, LabState};
+
+/// `prony lab`.
+pub(crate) fn run(args: &LabArgs) -> Result<Exit> {
+    match &args.verb {
+        LabVerb::Up { lab, json } => up(lab, *json),
+        LabVerb::Down { id } => down(id.as_deref()),
+        LabVerb::Ls { json } => ls(*json),
+    }
+}
+
+fn up(name: &str, json: bool) -> Result<Exit> {
+    let stack = source::stack(name)?;
+    if stack.lab.is_none() {
+        bail!("{name} has no [lab] section: prony does not bring it up");
+    }
+    let up = prony_lab::up(&stack, &|line| eprintln!("{line}"))?;
+    let mut running = up.stack;
+    running.lab = None;
+    let file = prony_lab::folder(&up.id).join("stack.toml");
+    std::fs::write(&file, toml::to_string(&running)?).with_context(|| format!("cannot write {}", file.display()))?;
+    if json {
+        print(&serde_json::to_string_pretty(
+            &serde_json::json!({ "id": up.id.as_str(), "file": file, "stack": running }),
+        )?);
+    } else {
+        print(&format!("lab {} is up; its stack file is\n{}", up.id, file.display()));
+    }
+    Ok(Exit::Done)
+}
+
+fn down(id: Option<&str>) -> Result<Exit> {
+    let labs = prony_lab::list()?;
+    if let Some(id) = id {
+        let names: Vec<&str> = labs.iter().map(|l| l.id.as_str()).collect();
+        if !names.contains(&id) {
+            let near = prony_model::input::nearest(id, names.iter().copied());
+            eprintln!("prony: no lab {id} is up{}", near.map(|n| format!("; did you mean {n}?")).unwrap_or_default());
+            return Ok(Exit::Done);
+        }
+    }
+    for lab in labs.iter().filter(|l| id.is_none_or(|id| l.id.as_str() == id)) {
+        prony_lab::down(&lab.id)?;
+        print(&format!("lab {} is down", lab.id));
+    }
+    Ok(Exit::Done)
+}
+
+fn ls(json: bool) -> Result<Exit> {
+    let labs = prony_lab::list()?;
+    if json {
+        let labs: Vec<_> = labs.iter().map(as_json).collect();
+        let object =
+            serde_json::json!({ "schema": "prony.labs/1", "labs": labs, "builtin": prony_lab::builtin_names() });
+        print(&serde_json::to_string_pretty(&object)?);
+        return Ok(Exit::Done);
+    }
+    if labs.is_empty() {
+        print("no lab is up");
+    }
+    for lab in &labs {
+        print(&line(lab));
+    }
+    print("\nlabs that ship with prony (prony lab up NAME, prony prove NAME):");
+    for name in prony_lab::builtin_names() {
+        let title = source::stack(name).map(|s| s.name).unwrap_or_default();
+        print(&format!("  {name:<24} {title}"));
+    }
+    Ok(Exit::Done)
+}
+
+fn as_json(lab: &LabState) -> serde_json::Value {
+    serde_json::json!({
+        "id": lab.id.as_str(),
+        "name": lab.name,
+        "owner_pid": lab.owner_pid,
+        "condition": condition(lab),
+        "namespaces": lab.namespaces,
+        "processes": lab.processes,
+    })
+}
+
+fn line(lab: &LabState) -> String {
+    format!(
+        "{}  {:<10} {} namespaces, {} processes  {}",
+        lab.id,
+        condition(lab),
+        lab.namespaces.len(),
+        lab.processes.len(),
+        lab.name
+    )
+}
+
+fn condition(lab: &LabState) -> String {
+    match &lab.condition {
+        Condition::Building => "building".to_string(),
+        Condition::Up => "up".to_string(),
+        Condition::LeftOver(why) => format!("left over ({why})"),
+    }
+}

@@ -1,0 +1,292 @@
+//! The commands that run a session: prove, diagnose, tune, limit.
+
+use crate::Exit;
+use crate::cli::{ChoiceArgs, DiagnoseArgs, LimitArgs, OutputArgs, ProveArgs, TargetArgs, TuneArgs};
+use crate::progress::Progress;
+use crate::{home, load, source};
+use anyhow::{Context, Result, bail};
+use prony_lab::UpLab;
+use prony_model::{Event, Knob, KnobId, ProofVerdict, Run, RunEnd, Stack};
+use prony_report::text::{self, Style};
+use prony_session::{Effort, Goal, Remedy, Session};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// `prony prove STACK`.
+pub(crate) fn prove(args: &ProveArgs) -> Result<Exit> {
+    let goal = Goal::Prove { remedy: Remedy::Diagnosed, keep: args.keep };
+    finish(measure(&args.target.stack, &args.target.choice, goal, &args.output)?, &args.output)
+}
+
+/// `prony diagnose STACK`, or `--from RUN`.
+pub(crate) fn diagnose(args: &DiagnoseArgs) -> Result<Exit> {
+    if let Some(path) = &args.from {
+        let mut run = prony_record::read(path)?;
+        run.diagnosis = Some(prony_diagnose::diagnose(&run));
+        return finish(Measured { run, record: None, limit: None }, &args.output);
+    }
+    let stack = args.stack.as_deref().context("name a stack file, a lab or a URL")?;
+    let goal = Goal::Diagnose { intervene: !args.watch_only };
+    finish(measure(stack, &args.choice, goal, &args.output)?, &args.output)
+}
+
+/// `prony tune STACK`.
+pub(crate) fn tune(args: &TuneArgs) -> Result<Exit> {
+    if args.knobs {
+        for knob in prony_tune::KNOBS {
+            print(&format!("{:<26} {}\n{:<26} {}", knob.name, knob.value, "", knob.doc));
+        }
+        return Ok(Exit::Done);
+    }
+    let remedy = match (&args.knob, args.aa) {
+        (Some(text), _) => Remedy::Chosen(knob(text, &args.target)?),
+        (None, true) => Remedy::Nothing,
+        (None, false) => Remedy::Diagnosed,
+    };
+    let goal = Goal::Prove { remedy, keep: args.keep };
+    finish(measure(&args.target.stack, &args.target.choice, goal, &args.output)?, &args.output)
+}
+
+/// `prony limit STACK`.
+pub(crate) fn limit(args: &LimitArgs) -> Result<Exit> {
+    finish(measure(&args.target.stack, &args.target.choice, Goal::Limit, &args.output)?, &args.output)
+}
+
+/// A run that has ended, and where it was recorded.
+struct Measured {
+    run: Run,
+    record: Option<PathBuf>,
+    limit: Option<prony_session::Limit>,
+}
+
+/// Runs a session on what `name` names; brings a lab up before and takes it down after, whatever happens.
+fn measure(name: &str, choice: &ChoiceArgs, goal: Goal, output: &OutputArgs) -> Result<Measured> {
+    let mut stack = source::stack(name)?;
+    choose(&mut stack, choice);
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("cannot catch Ctrl-C")?;
+    }
+    let mut progress = Progress::new(output.quiet);
+    let lab = match &stack.lab {
+        Some(_) => Some(LabGuard::up(&stack, &mut progress)?),
+        None => None,
+    };
+    let stack = lab.as_ref().map_or(stack, |lab| lab.up.stack.clone());
+    let measured = on_stack(stack, choice, goal, output, &mut progress, &interrupted);
+    if let Some(lab) = lab {
+        lab.down()?;
+    }
+    measured
+}
+
+fn choose(stack: &mut Stack, choice: &ChoiceArgs) {
+    stack.owned |= choice.owned;
+    if let Some(connections) = choice.connections {
+        stack.workload.connections = connections.max(1);
+    }
+    if choice.rate.is_some() {
+        stack.workload.rate = choice.rate;
+    }
+}
+
+fn on_stack(
+    stack: Stack,
+    choice: &ChoiceArgs,
+    goal: Goal,
+    output: &OutputArgs,
+    progress: &mut Progress,
+    interrupted: &AtomicBool,
+) -> Result<Measured> {
+    let seed = choice.seed.unwrap_or_else(|| now_ms() ^ u64::from(std::process::id()));
+    let base = load::base_plan(&stack, seed)?;
+    let run = new_run(stack.clone());
+    let record = record_path(output, &run)?;
+    let writer = match prony_record::Writer::create(&record, &run) {
+        Ok(writer) => Some(writer),
+        Err(e) => {
+            progress.show(&Event::Note { text: format!("{e}; the run goes on without a record") });
+            None
+        }
+    };
+    let recorded = writer.is_some().then_some(record);
+    let effort = if choice.quick { Effort::quick() } else { Effort::default() };
+    let agents = prony_session::connect(&stack, &home::journal());
+    let session = Session::new(goal, effort.clone(), base, run);
+    let (run, limit) =
+        prony_session::drive(session, agents, &effort, writer, &mut |event| progress.show(event), interrupted)?;
+    Ok(Measured { run, record: recorded, limit })
+}
+
+fn record_path(output: &OutputArgs, run: &Run) -> Result<PathBuf> {
+    match &output.record {
+        Some(path) => Ok(path.clone()),
+        None => Ok(home::runs()?.join(format!("{}.prony", run.id))),
+    }
+}
+
+fn new_run(stack: Stack) -> Run {
+    let started_unix_ms = now_ms();
+    let command: Vec<String> = std::env::args().collect();
+    Run {
+        id: run_id(started_unix_ms),
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        command: format!("prony {}", command.get(1..).unwrap_or_default().join(" ")),
+        started_unix_ms,
+        stack,
+        ..Run::default()
+    }
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
+}
+
+/// `20261120-231501-1a2b`: sorts by time; the last part tells apart runs of the same second.
+fn run_id(unix_ms: u64) -> String {
+    let days = (unix_ms / 86_400_000) as i64;
+    let seconds = unix_ms / 1000 % 86_400;
+    let (year, month, day) = civil(days);
+    let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let tail = (unix_ms % 1000 * 65 + u64::from(std::process::id())) & 0xffff;
+    format!("{year:04}{month:02}{day:02}-{h:02}{m:02}{s:02}-{tail:04x}")
+}
+
+/// Days since 1970 as a date (Howard Hinnant, chrono-compatible low-level date algorithms, `civil_from_days`).
+fn civil(days: i64) -> (i64, i64, i64) {
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let doe = z.rem_euclid(146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let month = if mp < 10 { mp + 3 } else { mp - 9 };
+    (yoe + era * 400 + i64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
+}
+
+/// `[HOST:]NAME=VALUE`.
+fn knob(text: &str, target: &TargetArgs) -> Result<Knob> {
+    let (name, value) =
+        text.split_once('=').with_context(|| format!("`{text}` is no knob: write [HOST:]NAME=VALUE"))?;
+    let (host, name) = match name.split_once(':') {
+        Some((host, name)) => (Some(host.to_string()), name),
+        None => (None, name),
+    };
+    let id = KnobId::try_from(name.to_string()).map_err(anyhow::Error::msg)?;
+    let stack = source::stack(&target.stack)?;
+    let host = match host.or_else(|| stack.path().first().map(|h| (*h).to_string())) {
+        Some(host) if stack.host.contains_key(&host) => host,
+        Some(host) => bail!("the stack has no host `{host}`; it has {}", stack.path().join(", ")),
+        None => bail!("the stack names no host whose knobs could be turned"),
+    };
+    Ok(Knob { host, id, value: value.to_string() })
+}
+
+/// Prints the result, writes the report, and finds the exit code.
+fn finish(measured: Measured, output: &OutputArgs) -> Result<Exit> {
+    let run = &measured.run;
+    if let Some(path) = &output.report {
+        write(path, &prony_report::html(run))?;
+    }
+    if let RunEnd::Failed { reason } = &run.end {
+        bail!("{reason}");
+    }
+    if output.json {
+        print(&json(&measured)?);
+    } else {
+        let style = if std::io::stdout().is_terminal() { Style::Ansi } else { Style::Plain };
+        if let Some(limit) = &measured.limit {
+            print(&load::limit_text(limit, run));
+        }
+        print(&text::verdict(run, style));
+        let shown = measured.record.iter().map(|p| format!("recorded in {}", p.display()));
+        let report = output.report.iter().map(|p| format!("report in {}", p.display()));
+        shown.chain(report).for_each(|line| print(&line));
+    }
+    Ok(exit(run))
+}
+
+/// One object: the diagnosis where there is one, else the limit, with proof and changes beside it.
+fn json(measured: &Measured) -> Result<String> {
+    let run = &measured.run;
+    let mut object = match (&run.diagnosis, &measured.limit) {
+        (Some(diagnosis), _) => serde_json::to_value(diagnosis)?,
+        (None, Some(limit)) => {
+            let mut object = serde_json::to_value(limit)?;
+            object["schema"] = "prony.limit/1".into();
+            object
+        }
+        (None, None) => serde_json::json!({ "schema": "prony.proof/1" }),
+    };
+    if let Some(proof) = &run.proof {
+        object["proof"] = serde_json::to_value(proof)?;
+        object["changes"] = serde_json::to_value(&run.changes)?;
+    }
+    object["run"] = run.id.clone().into();
+    Ok(serde_json::to_string_pretty(&object)?)
+}
+
+fn exit(run: &Run) -> Exit {
+    let limited = run.level(prony_model::Level::At).is_some_and(|t| t.result.generator_limited());
+    match (&run.end, &run.proof) {
+        (RunEnd::Interrupted | RunEnd::Open, _) => Exit::NotValid,
+        _ if limited => Exit::NotValid,
+        (_, Some(proof)) if matches!(proof.verdict, ProofVerdict::Worse | ProofVerdict::GuardBroken) => {
+            Exit::GateBroken
+        }
+        (_, _) => Exit::Done,
+    }
+}
+
+/// Results go to stdout; a closed pipe (`| head`) is no error.
+pub(crate) fn print(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end_matches('\n'));
+}
+
+/// Writes a result file, naming it in the error.
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A lab that is taken down when the run is over, also when it ends by an error.
+struct LabGuard {
+    up: UpLab,
+    down: bool,
+}
+
+impl LabGuard {
+    fn up(stack: &Stack, progress: &mut Progress) -> Result<Self> {
+        progress.show(&Event::Stage { name: "lab".to_string(), detail: format!("bring up: {}", stack.name) });
+        let up = prony_lab::up(stack, &|_| {})?;
+        Ok(Self { up, down: false })
+    }
+
+    fn down(mut self) -> Result<()> {
+        self.down = true;
+        prony_lab::down(&self.up.id).context("the lab is not fully down; run `prony lab down`")
+    }
+}
+
+impl Drop for LabGuard {
+    fn drop(&mut self) {
+        if !self.down && prony_lab::down(&self.up.id).is_err() {
+            eprintln!("prony: the lab is not fully down; run `prony lab down`");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_dates() {
+        assert!(run_id(1_795_217_701_000).starts_with("20261120-233501-"), "{}", run_id(1_795_217_701_000));
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(19_782), (2024, 2, 29));
+    }
+}

@@ -1,0 +1,50 @@
+//! What a person sees on stderr while a run is under way.
+
+use prony_model::Event;
+use std::io::{IsTerminal, Write};
+
+/// Writes events as lines; on a terminal a running trial is shown on one line that is overwritten.
+pub(crate) struct Progress {
+    terminal: bool,
+    quiet: bool,
+    label: String,
+}
+
+impl Progress {
+    /// Progress on stderr, or none.
+    pub fn new(quiet: bool) -> Self {
+        Self { terminal: std::io::stderr().is_terminal(), quiet, label: String::new() }
+    }
+
+    /// Shows one event. A note is shown even when progress is not wanted.
+    pub fn show(&mut self, event: &Event) {
+        if self.quiet && !matches!(event, Event::Note { .. }) {
+            return;
+        }
+        let mut err = std::io::stderr().lock();
+        // Progress that cannot be written is lost, not fatal.
+        let _ = match event {
+            Event::Note { text } => writeln!(err, "note: {text}"),
+            Event::Stage { name, detail } => writeln!(err, "{}{name:<10} {detail}", self.wipe()),
+            Event::TrialStarted { label, seconds, .. } => {
+                self.label.clone_from(label);
+                if self.terminal {
+                    write!(err, "{}           {label} ({seconds:.1} s) ...", self.wipe())
+                } else {
+                    Ok(())
+                }
+            }
+            Event::TrialDone { good_per_s, p99_us, errors, .. } => {
+                let errors = if *errors > 0 { format!(", {errors} errors") } else { String::new() };
+                let (wipe, label) = (self.wipe(), &self.label);
+                writeln!(err, "{wipe}           {label:<44} {good_per_s:>9.0}/s  p99 {:>8.2} ms{errors}", p99_us / 1e3)
+            }
+            Event::Missing { gap } => writeln!(err, "{}           not seen: {gap}", self.wipe()),
+        };
+        let _ = err.flush();
+    }
+
+    fn wipe(&self) -> &'static str {
+        if self.terminal { "\r\x1b[K" } else { "" }
+    }
+}

@@ -1,0 +1,72 @@
+//! `prony report`: a recorded run as a page, as text, or as data.
+
+use crate::Exit;
+use crate::cli::{Format, ReportArgs};
+use crate::home;
+use crate::measure::{print, write};
+use anyhow::{Result, bail};
+use prony_model::RunEnd;
+use prony_report::text::{self, Style};
+use std::path::{Path, PathBuf};
+
+/// `prony report [RUN]`.
+pub(crate) fn run(args: &ReportArgs) -> Result<Exit> {
+    let Some(wanted) = &args.run else { return list() };
+    let path = find(wanted)?;
+    let run = prony_record::read(&path)?;
+    let text = match args.format {
+        Format::Html => prony_report::html(&run),
+        Format::Md => prony_report::markdown(&run),
+        Format::Json => prony_report::json(&run),
+        Format::Csv => prony_report::csv(&run),
+        Format::Text => text::verdict(&run, Style::Plain),
+    };
+    let output = args.output.clone().or((args.format == Format::Html).then(|| PathBuf::from("report.html")));
+    match output {
+        Some(file) => {
+            write(&file, &text)?;
+            print(&format!("report in {}", file.display()));
+        }
+        None => print(&text),
+    }
+    Ok(Exit::Done)
+}
+
+fn list() -> Result<Exit> {
+    let folder = home::runs()?;
+    let prony_record::Listing { runs, unreadable } = prony_record::list(&folder)?;
+    for file in unreadable {
+        eprintln!("prony: {file}");
+    }
+    if runs.is_empty() {
+        print(&format!("no runs in {}", folder.display()));
+    }
+    for run in runs {
+        print(&format!("{}  {:<12} {}", run.id, end_word(&run.end), run.name));
+    }
+    Ok(Exit::Done)
+}
+
+/// A file, or the run whose id starts so.
+fn find(wanted: &str) -> Result<PathBuf> {
+    if Path::new(wanted).exists() {
+        return Ok(PathBuf::from(wanted));
+    }
+    let folder = home::runs()?;
+    let runs = prony_record::list(&folder)?.runs;
+    let mut matching: Vec<_> = runs.into_iter().filter(|r| r.id.starts_with(wanted)).collect();
+    match (matching.pop(), matching.len()) {
+        (Some(run), 0) => Ok(run.path),
+        (Some(_), more) => bail!("{} runs start with `{wanted}`: write more of the id", more + 1),
+        (None, _) => bail!("`{wanted}` is no file and no run in {}; `prony report` lists the runs", folder.display()),
+    }
+}
+
+fn end_word(end: &RunEnd) -> &'static str {
+    match end {
+        RunEnd::Open => "cut short",
+        RunEnd::Done => "done",
+        RunEnd::Interrupted => "interrupted",
+        RunEnd::Failed { .. } => "failed",
+    }
+}

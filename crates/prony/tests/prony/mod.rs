@@ -1,0 +1,98 @@
+//! Runs the real binary, and servers that misbehave.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// What the binary said.
+pub struct Said {
+    pub out: String,
+    pub err: String,
+    pub code: i32,
+}
+
+/// Runs `prony` with a home of its own.
+pub fn prony(args: &[&str]) -> Said {
+    let home = scratch();
+    prony_at(home.path(), args)
+}
+
+/// Runs `prony` with this home.
+pub fn prony_at(home: &std::path::Path, args: &[&str]) -> Said {
+    let out = Command::new(env!("CARGO_BIN_EXE_prony"))
+        .args(args)
+        .env("PRONY_HOME", home)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary was built with the tests");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Said { out: text(out.stdout), err: text(out.stderr), code: out.status.code().unwrap_or(-1) }
+}
+
+/// A folder that goes away with the test.
+pub fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder can be made")
+}
+
+/// Whether the test may do what needs root; says why it is skipped otherwise.
+pub fn root(what: &str) -> bool {
+    let root = std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
+    if !root {
+        eprintln!("skipped: {what} needs root");
+    }
+    root
+}
+
+/// How a server answers.
+#[derive(Clone, Copy)]
+pub enum Served {
+    /// Properly.
+    Answer,
+    /// With bytes that are no HTTP.
+    Garbage,
+    /// With a reset.
+    Reset,
+    /// Never.
+    Silence,
+    /// With headers that never end.
+    EndlessHeaders,
+}
+
+/// Starts a server that answers so; it ends with the test. Gives its port.
+pub fn hostile(served: Served) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let port = listener.local_addr().expect("a bound listener has an address").port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || serve(stream, served));
+        }
+    });
+    port
+}
+
+fn serve(mut stream: TcpStream, served: Served) {
+    let mut request = [0u8; 4096];
+    while matches!(stream.read(&mut request), Ok(n) if n > 0) {
+        let alive = match served {
+            Served::Answer => stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_ok(),
+            Served::Garbage => stream.write_all(b"\x00\x01 this is not HTTP at all\r\n\r\n").is_ok(),
+            Served::Reset => false,
+            Served::Silence => {
+                thread::sleep(Duration::from_secs(5));
+                false
+            }
+            Served::EndlessHeaders => {
+                let begun = stream.write_all(b"HTTP/1.1 200 OK\r\n").is_ok();
+                while begun && stream.write_all(b"X-More: and more and more and more\r\n").is_ok() {}
+                false
+            }
+        };
+        if !alive {
+            return;
+        }
+    }
+}
