@@ -1,0 +1,130 @@
+//! Loads on a real nginx: what the engine counts is what the server's log says.
+
+mod server;
+
+use prony_load::{empty_plan, run};
+use prony_model::{Arrivals, LoadPlan, LoadResult, Nanos, Rate, RequestSpec};
+use server::Nginx;
+use std::sync::atomic::AtomicBool;
+
+fn load(nginx: &Nginx, change: impl FnOnce(&mut LoadPlan)) -> LoadResult {
+    let mut plan = LoadPlan {
+        connections: 8,
+        threads: 2,
+        warmup: Nanos::from_millis(100),
+        duration: Nanos::from_millis(700),
+        timeout: Nanos::from_millis(20_000),
+        ..empty_plan(&format!("http://127.0.0.1:{}/", nginx.port))
+    };
+    change(&mut plan);
+    run(&plan, &AtomicBool::new(false), &|_| {}).unwrap()
+}
+
+fn spec(path: &str, weight: f64) -> RequestSpec {
+    RequestSpec { path: path.into(), weight, method: None, headers: Default::default(), body: None }
+}
+
+/// Column `n` of every line, as a number.
+fn column(lines: &[String], n: usize) -> Vec<u64> {
+    lines.iter().map(|l| l.split(' ').nth(n).unwrap().parse().unwrap()).collect()
+}
+
+#[test]
+fn keepalive_counts_what_nginx_served() {
+    let Some(nginx) = Nginx::start() else { return };
+    let result = load(&nginx, |_| {});
+    let log = nginx.log(result.responses_total);
+    assert_eq!(log.len() as u64, result.responses_total);
+    assert!(result.completed > 0 && result.completed <= result.responses_total, "{result:?}");
+    assert_eq!((result.errors.total(), result.connections_opened), (0, 0), "all were opened in the warm-up");
+    assert_eq!(result.statuses, [(200, result.completed)].into());
+    assert_eq!((result.latency.count, result.intended), (result.completed, result.sent));
+    assert_eq!(result.latency, result.latency_actual);
+    assert_eq!(result.schedule_lag.count, 0);
+    assert_eq!(result.threads.len(), 2);
+    assert!(column(&log, 3).into_iter().max() > Some(1), "connections are used again");
+    assert!(result.in_flight_mean > 7.0 && result.in_flight_mean < 8.1, "{}", result.in_flight_mean);
+}
+
+#[test]
+fn connection_per_request_counts_what_nginx_served() {
+    let Some(nginx) = Nginx::start() else { return };
+    let result = load(&nginx, |plan| plan.keepalive = false);
+    let log = nginx.log(result.responses_total);
+    assert_eq!(log.len() as u64, result.responses_total);
+    assert_eq!(result.errors.total(), 0, "{:?}", result.errors);
+    assert!(column(&log, 3).iter().all(|requests| *requests == 1));
+    assert!(result.completed > 0 && result.connections_opened.abs_diff(result.sent) <= 8, "{result:?}");
+}
+
+#[test]
+fn a_connection_is_closed_after_its_requests() {
+    let Some(nginx) = Nginx::start() else { return };
+    let result = load(&nginx, |plan| plan.requests_per_connection = Some(3));
+    let log = nginx.log(result.responses_total);
+    assert_eq!(log.len() as u64, result.responses_total);
+    assert_eq!(column(&log, 3).into_iter().max(), Some(3));
+    assert_eq!(result.errors.total(), 0, "{:?}", result.errors);
+}
+
+#[test]
+fn weights_hold_and_statuses_are_counted() {
+    let Some(nginx) = Nginx::start() else { return };
+    let result = load(&nginx, |plan| plan.requests = vec![spec("/a", 3.0), spec("/missing", 1.0)]);
+    let log = nginx.log(result.responses_total);
+    let missing = log.iter().filter(|l| l.starts_with("404 /missing ")).count() as f64;
+    let all = log.len() as f64;
+    let sigma = (all * 0.25 * 0.75).sqrt();
+    assert!((missing - all * 0.25).abs() < 4.0 * sigma, "{missing} of {all}");
+    assert_eq!(result.errors.status, result.statuses[&404]);
+    assert_eq!(result.errors.total(), result.errors.status);
+    assert_eq!(result.completed, result.statuses[&404] + result.statuses[&200]);
+    assert!(result.good_per_s < result.completed_per_s);
+}
+
+#[test]
+fn bodies_arrive_whole() {
+    const BODY: usize = 3_000_000;
+    let Some(nginx) = Nginx::start() else { return };
+    let result = load(&nginx, |plan| {
+        plan.method = "POST".into();
+        plan.body = vec![b'x'; BODY];
+        plan.requests = vec![spec("/post", 1.0)];
+    });
+    let log = nginx.log(result.responses_total);
+    assert_eq!(log.len() as u64, result.responses_total);
+    assert_eq!(result.errors.total(), 0, "{:?}", result.errors);
+    assert!(column(&log, 2).iter().all(|bytes| (BODY..BODY + 200).contains(&(*bytes as usize))), "{log:?}");
+}
+
+#[test]
+fn head_requests_are_answered_without_body() {
+    let Some(nginx) = Nginx::start() else { return };
+    let result = load(&nginx, |plan| plan.method = "HEAD".into());
+    assert!(result.completed > 8 && result.errors.total() == 0, "{result:?}");
+    assert_eq!(nginx.log(result.responses_total).len() as u64, result.responses_total);
+}
+
+#[test]
+fn open_loop_sends_its_schedule() {
+    let Some(nginx) = Nginx::start() else { return };
+    let open = |arrivals| {
+        move |plan: &mut LoadPlan| {
+            plan.rate = Some(Rate(800.0));
+            plan.arrivals = arrivals;
+            plan.duration = Nanos::from_millis(1500);
+        }
+    };
+    let even = load(&nginx, open(Arrivals::Constant));
+    assert!(even.intended.abs_diff(1200) <= 2, "{}", even.intended);
+    let poisson = load(&nginx, open(Arrivals::Poisson));
+    assert!((poisson.intended as f64 - 1200.0).abs() < 4.0 * 1200f64.sqrt(), "{}", poisson.intended);
+    for result in [even, poisson] {
+        assert_eq!(result.errors.total(), 0, "{:?}", result.errors);
+        assert!(result.sent <= result.intended + 8 && result.completed > 0, "{} {}", result.sent, result.intended);
+        assert_eq!((result.schedule_lag.count, result.latency.count), (result.sent, result.completed));
+        assert!(result.latency.mean_us >= result.latency_actual.mean_us);
+        let names: Vec<_> = result.gates.iter().map(|g| g.name.as_str()).collect();
+        assert_eq!(names, ["rate", "schedule-lag", "cpu", "ports", "descriptors", "steady"]);
+    }
+}
