@@ -1,1 +1,41 @@
-//! Pure: Run -> Diagnosis. One cause per file. No IO, cannot fail; missing facts become gaps.
+//! Pure: Run -> Diagnosis. One cause per file. No IO, no clock, cannot fail; missing facts become gaps.
+//!
+//! [`diagnose`] is total: it uses what the run holds (levels of load, close looks, interventions done so far) and says what it could not
+//! see. [`plan_interventions`] says what to do next to test it. Invariant: every threshold in the evidence names its origin.
+//!
+//! Reading order: `facts` (what a hop showed), `cause` (what a cause is), `causes/*` (one each), `verdict` (which one stands),
+//! `grounding` (four tests), `plan` (the next intervention).
+
+mod cause;
+mod causes;
+mod facts;
+mod grounding;
+mod plan;
+#[cfg(test)]
+mod testing;
+mod verdict;
+
+pub use cause::{Cause, Kind, Layer, Scope};
+pub use causes::CAUSES;
+pub use plan::plan_interventions;
+pub use verdict::diagnose;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_is_a_page_and_stands_once() {
+        for (i, cause) in CAUSES.iter().enumerate() {
+            let page = cause.page();
+            for heading in ["# ", "What it sees", "Why it limits", "Evidence", "What it is not", "Fix", "References"]
+                .iter()
+                .skip(1)
+            {
+                assert!(page.contains(&format!("## {heading}")), "{} lacks {heading}", cause.id);
+            }
+            assert!(page.starts_with("# "), "{}", cause.id);
+            assert!(CAUSES[i + 1..].iter().all(|c| c.id != cause.id), "{} stands twice", cause.id);
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! What a cause is: an id, a check on one hop, and a page of documentation that is the head of its own file.
+//!
+//! No cause stands here. Invariant: a check returns a finding, the fact that rules it out, or the gap that keeps it open.
+
+use crate::facts::{Fact, Hop};
+use prony_model::diagnosis::Remedy;
+use prony_model::{Evidence, EvidenceVerdict, Gap, InterventionKind, Level};
+
+/// Part of the system that a cause lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer {
+    /// Log files and disks.
+    Logs,
+    /// Connections, ports and kernel tables.
+    Connections,
+    /// Interfaces, queues, soft interrupts.
+    Network,
+    /// CPU time and who gets it.
+    Cpu,
+    /// A server or what it waits for.
+    Upstream,
+    /// The test itself.
+    Rig,
+}
+
+/// Whether something is wrong, or something is simply full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Something to mend.
+    Fault,
+    /// The honest end of a healthy stack: it stands only when no fault does.
+    HonestLimit,
+}
+
+/// Where a cause is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// At every host that serves requests.
+    Serving,
+    /// At the host that sends the load.
+    Generator,
+}
+
+/// A named bottleneck. One file each, one line in [`crate::CAUSES`].
+pub struct Cause {
+    /// Its name in verdicts, files and pages.
+    pub id: &'static str,
+    /// Where it lives.
+    pub layer: Layer,
+    /// What a person calls it.
+    pub title: &'static str,
+    /// Fault or honest limit.
+    pub kind: Kind,
+    /// Where it is looked for.
+    pub scope: Scope,
+    pub(crate) check: fn(&Hop<'_>) -> Result<Judgement, Gap>,
+    pub(crate) source: &'static str,
+}
+
+impl Cause {
+    /// Its documentation in Markdown: the head of its file.
+    pub fn page(&self) -> String {
+        let lines = self.source.lines().map_while(|line| line.strip_prefix("//!"));
+        lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl std::fmt::Debug for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.id)
+    }
+}
+
+/// What a check concludes about one hop.
+pub enum Judgement {
+    /// The cause is at work.
+    Fires(Box<Finding>),
+    /// It is not; the fact says why.
+    Silent(Evidence),
+}
+
+/// How a finding can be tested by making things worse, or by removing it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Dose {
+    /// The hop's CPU is made slower: throughput follows.
+    Cpu,
+    /// An interface of the hop is made slower: throughput follows.
+    Link {
+        /// Its name inside the host.
+        interface: String,
+        /// What passes now.
+        bits_per_s: f64,
+    },
+    /// More connections: throughput follows when requests only wait.
+    Concurrency,
+    /// The first remedy's knob is turned: throughput rises by what was predicted.
+    Removal,
+    /// Nothing can be turned; the sentence says why.
+    Untestable(&'static str),
+}
+
+impl Dose {
+    /// Whether an intervention of this kind tests a finding with this dose.
+    pub fn is_tested_by(&self, what: &InterventionKind) -> bool {
+        match what {
+            InterventionKind::Cpu => *self == Dose::Cpu,
+            InterventionKind::LinkRate { interface: slowed, .. } => {
+                matches!(self, Dose::Link { interface, .. } if interface == slowed)
+            }
+            InterventionKind::Concurrency => *self == Dose::Concurrency,
+            InterventionKind::Removal { .. } => *self == Dose::Removal,
+        }
+    }
+}
+
+/// A cause at work at one hop.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Share of request time, or of the capacity that limits, which it explains: 0 to 1.
+    pub score: f64,
+    /// The fact that carries it; its rise with the load is the order test.
+    pub key: Fact,
+    /// The chain of evidence, the deviation from its threshold first.
+    pub evidence: Vec<Evidence>,
+    /// What mends it, the best first.
+    pub remedies: Vec<Remedy>,
+    /// Predicted relative gain in throughput.
+    pub gain: Option<f64>,
+    /// How to test it.
+    pub dose: Dose,
+    /// One sentence for a person.
+    pub summary: String,
+    /// Siblings behind one caller share the wait: their scores add up.
+    pub adds_up: bool,
+}
+
+impl Finding {
+    /// A finding whose deviation is `key` against `border`; the rest is filled in by the methods below.
+    pub fn new(key: Fact, border: f64, origin: &str, claim: &str, score: f64) -> Self {
+        let evidence = vec![key.evidence(claim, Some(border), origin, EvidenceVerdict::Supports)];
+        Self {
+            score: score.clamp(0.0, 1.0),
+            key,
+            evidence,
+            remedies: Vec::new(),
+            gain: None,
+            dose: Dose::Cpu,
+            summary: claim.to_string(),
+            adds_up: false,
+        }
+    }
+
+    /// Adds a fact that supports it, if it was read.
+    pub fn and(mut self, fact: Result<Fact, Gap>, claim: &str) -> Self {
+        if let Ok(fact) = fact {
+            self.evidence.push(fact.evidence(claim, None, "plain fact", EvidenceVerdict::Supports));
+        }
+        self
+    }
+
+    /// Adds a way to mend it.
+    pub fn mend(mut self, advice: impl Into<String>, knob: Option<prony_model::Knob>) -> Self {
+        self.remedies.push(Remedy { advice: advice.into(), knob });
+        self
+    }
+
+    /// Names the fact that must rise with the load, when the deviation itself is a ratio that stays the same.
+    pub fn rising(mut self, key: Result<Fact, Gap>) -> Self {
+        if let Ok(key) = key {
+            self.key = key;
+        }
+        self
+    }
+
+    /// Sets how it is tested.
+    pub fn tested_by(mut self, dose: Dose) -> Self {
+        self.dose = dose;
+        self
+    }
+
+    /// Sets the predicted gain.
+    pub fn gaining(mut self, gain: Option<f64>) -> Self {
+        self.gain = gain;
+        self
+    }
+
+    /// Its judgement.
+    pub fn fires(self) -> Result<Judgement, Gap> {
+        Ok(Judgement::Fires(Box::new(self)))
+    }
+}
+
+/// The judgement that a fact rules the cause out.
+pub fn ruled_out(fact: &Fact, border: f64, origin: &str, claim: &str) -> Result<Judgement, Gap> {
+    Ok(Judgement::Silent(fact.evidence(claim, Some(border), origin, EvidenceVerdict::Refutes)))
+}
+
+/// The judgement that a cause cannot be at work at this hop at all.
+pub fn does_not_apply(hop: &Hop<'_>, claim: &str) -> Result<Judgement, Gap> {
+    Ok(Judgement::Silent(Evidence {
+        claim: claim.to_string(),
+        metric: "stack".to_string(),
+        host: hop.name.to_string(),
+        value: 0.0,
+        unit: String::new(),
+        baseline: None,
+        threshold: None,
+        origin: "stack file".to_string(),
+        verdict: EvidenceVerdict::Refutes,
+    }))
+}
+
+/// A knob of a hop.
+pub fn knob(hop: &Hop<'_>, id: prony_model::KnobId, value: impl Into<String>) -> Option<prony_model::Knob> {
+    Some(prony_model::Knob { host: hop.name.to_string(), id, value: value.into() })
+}
+
+/// From which busy share on CPUs count as full: [ND] warns at 85 %.
+pub const FULL_CPU: f64 = 0.85;
+/// The same when more connections bring no more throughput. A guess: virtual CPUs lose time that no counter shows.
+pub const FULL_CPU_WHEN_FLAT: f64 = 0.70;
+/// Origin of [`FULL_CPU`].
+pub const FULL_CPU_ORIGIN: &str = "cited: netdata health.d/cpu.conf warns at 85 %";
+/// Below this elasticity of throughput to connections, throughput counts as flat. A guess.
+pub const FLAT: f64 = 0.2;
+
+/// Elasticity of throughput to connections between the levels at and beyond; none in open loop.
+pub fn concurrency_elasticity(hop: &Hop<'_>) -> Option<f64> {
+    let (at, beyond) = (hop.at(Level::At).ok()?, hop.at(Level::Beyond).ok()?);
+    if at.trial.plan.rate.is_some() || beyond.trial.plan.rate.is_some() {
+        return None;
+    }
+    let more = f64::from(beyond.trial.plan.connections) / f64::from(at.trial.plan.connections);
+    let gain = beyond.throughput().ok()? / at.throughput().ok()?;
+    (more > 1.0).then(|| gain.ln() / more.ln())
+}
+
+/// Whether the hop's CPUs are full at the level `at`.
+pub fn cpu_is_full(hop: &Hop<'_>) -> Result<bool, Gap> {
+    let busy = hop.at(Level::At)?.cpu()?.busy_share();
+    let flat = concurrency_elasticity(hop).is_some_and(|e| e < FLAT);
+    Ok(busy >= FULL_CPU || (flat && busy >= FULL_CPU_WHEN_FLAT))
+}
+
+/// Share of what limits that CPU work explains. With full CPUs: its share of their capacity, less the time that requests stand
+/// still in timers. With idle CPUs: its share of the response time.
+pub fn work_share(hop: &Hop<'_>, cost_us_per_request: f64) -> Result<f64, Gap> {
+    let at = hop.at(Level::At)?;
+    let cpus_used = cost_us_per_request * at.requests()? / 1e6;
+    let share = if cpu_is_full(hop)? {
+        cpus_used / at.cpu()?.total() * (1.0 - at.stalled_share())
+    } else {
+        cpus_used / at.in_flight()?
+    };
+    Ok(share.clamp(0.0, 1.0))
+}
+
+/// How much throughput could rise until CPUs elsewhere are full: the least of 1 / busy - 1 over hosts that share no CPU with `hop`,
+/// the generator's included. None when no other CPU was read.
+pub fn gain_until_next_limit(hop: &Hop<'_>) -> Option<f64> {
+    hosts_of(hop).filter(|other| !other.shares_cpu_with(hop)).filter_map(|other| room_of(&other)).reduce(f64::min)
+}
+
+/// How much throughput could rise until any CPU on the path, the hop's own included, is full.
+pub fn gain_until_full(hop: &Hop<'_>) -> Option<f64> {
+    hosts_of(hop).filter_map(|other| room_of(&other)).reduce(f64::min)
+}
+
+fn hosts_of<'a>(hop: &Hop<'a>) -> impl Iterator<Item = Hop<'a>> + use<'a> {
+    Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run))
+}
+
+fn room_of(hop: &Hop<'_>) -> Option<f64> {
+    let busy = hop.at(Level::At).ok()?.cpu().ok()?.busy_share();
+    Some((1.0 / busy.clamp(0.01, 1.0)) - 1.0)
+}
+
+/// Gain from freeing a share of what limits: 1 / (1 - share) - 1, up to `cap`. Shares above 95 % are not believed.
+pub fn gain_of_share(share: f64, cap: Option<f64>) -> f64 {
+    let free = 1.0 / (1.0 - share.clamp(0.0, 0.95)) - 1.0;
+    free.min(cap.unwrap_or(f64::INFINITY))
+}
+
+/// Predicted gain from freeing CPU work or waiting time at a hop.
+pub fn predicted_gain(hop: &Hop<'_>, share: f64) -> Option<f64> {
+    let full = cpu_is_full(hop).ok()?;
+    Some(gain_of_share(share, if full { gain_until_next_limit(hop) } else { gain_until_full(hop) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Lab;
+
+    #[test]
+    fn gains_end_at_the_next_limit() {
+        assert_eq!(gain_of_share(0.5, None), 1.0);
+        assert_eq!(gain_of_share(0.5, Some(0.2)), 0.2);
+        let run = Lab::healthy().run();
+        let lb = Hop { run: &run, name: "lb" };
+        assert!((gain_until_next_limit(&lb).unwrap() - 1.0).abs() < 1e-6, "CPU 1 is half idle");
+        assert!(gain_until_full(&lb).unwrap() < 0.04, "CPU 0 is full");
+        assert!(concurrency_elasticity(&lb).unwrap() < FLAT);
+    }
+}

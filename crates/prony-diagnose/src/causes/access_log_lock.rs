@@ -1,0 +1,100 @@
+//! # Access log lock
+//!
+//! Workers queue at the lock of the one file that all of them append to.
+//!
+//! ## What it sees
+//! Quick looks at the workers' kernel stacks: the share of looks that found one asleep or spinning in the slow path of a
+//! kernel read-write semaphore, while the access log is written line by line.
+//!
+//! ## Why it limits
+//! The kernel lets one writer at a time append to an inode. Past a number of workers, more of them only wait or spin: CPUs burn without requests.
+//!
+//! ## Evidence
+//! The share of looks is the share of worker time, so it is the score.
+//!
+//! ## What it is not
+//! Another semaphore of the kernel (memory maps): then the log is buffered, writes per request are far below 0.2.
+//!
+//! ## Fix
+//! Knob `nginx.access_log` with `buffer=64k`; a log per worker; no log.
+//!
+//! ## References
+//! Linux `ext4_buffered_write_iter` (takes the inode lock exclusive), `kernel/locking/rwsem.c`, `osq_lock.c`.
+
+use super::access_log_unbuffered::{WRITES_PER_REQUEST, writes_per_request};
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, knob, predicted_gain, ruled_out};
+use crate::facts::Hop;
+use prony_model::metric::LOOK_WAIT;
+use prony_model::{Gap, KnobId};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "access-log-lock",
+    layer: Layer::Logs,
+    title: "access log lock",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("access_log_lock.rs"),
+};
+
+/// Kernel functions in which a writer waits for the lock of an inode.
+const LOCK_FUNCTIONS: &[&str] = &["rwsem_down_write_slowpath", "rwsem_optimistic_spin", "osq_lock", "down_write"];
+/// Share of worker time from which the lock matters.
+const WAIT_SHARE: f64 = 0.02;
+/// Its origin.
+const ORIGIN: &str = "cited: catalogue row 1 (contended wait below 1 to 2 % of worker wall time rules it out)";
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    if hop.items(&LOOK_WAIT).is_empty() {
+        return Err(Gap::new(LOOK_WAIT.name, hop.name, "no look at kernel stacks was taken; it needs root"));
+    }
+    let waiting: f64 = LOCK_FUNCTIONS.iter().filter_map(|f| hop.look(&LOOK_WAIT, f).ok()).sum();
+    let wait = hop.fact("look.wait of write locks", "share", |_| Ok(waiting.min(1.0)))?;
+    if wait.value < WAIT_SHARE {
+        return ruled_out(&wait, WAIT_SHARE, ORIGIN, "workers do not wait for a file's write lock");
+    }
+    let writes = writes_per_request(hop)?;
+    if writes.value < WRITES_PER_REQUEST {
+        return ruled_out(&writes, WRITES_PER_REQUEST, "guess", "the lock is another one: the log is hardly written");
+    }
+    let claim =
+        format!("workers of {} spend {:.0} % of their time at the lock of a file", hop.name, wait.value * 100.0);
+    let share = wait.value;
+    Finding::new(wait, WAIT_SHARE, ORIGIN, &claim, share)
+        .and(Ok(writes.clone()), "every request writes to the shared access log")
+        .mend("buffer the access log, or give each worker its own", knob(hop, KnobId::NginxAccessLog, "buffer=64k"))
+        .gaining(predicted_gain(hop, share))
+        // The wait was seen in one look only; how it rises with the load is told by the writes.
+        .rising(hop.fact("log writes", "/s", |r| Ok(writes_per_request(hop)?.value * r.requests()?)))
+        .fires()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, score};
+    use prony_model::metric::LOOK_LOG_STEP;
+    use proptest::prelude::*;
+
+    fn lab(osq: f64) -> Lab {
+        Lab::healthy().gauge("lb", &LOOK_LOG_STEP, "/run/lb/access.log", 300.0).gauge("lb", &LOOK_WAIT, "osq_lock", osq)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        assert!((score(CAUSE.id, "lb", &lab(0.38)) - 0.38).abs() < 1e-9);
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.019)), 0.0);
+        assert!(score(CAUSE.id, "lb", &lab(0.021)) > 0.0);
+        let other_lock = lab(0.38).gauge("lb", &LOOK_LOG_STEP, "/run/lb/access.log", 65_000.0);
+        assert_eq!(score(CAUSE.id, "lb", &other_lock), 0.0);
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..1.0, b in 0.0f64..1.0) {
+            prop_assert!(score(CAUSE.id, "lb", &lab(a.min(b))) <= score(CAUSE.id, "lb", &lab(a.max(b))));
+        }
+    }
+}

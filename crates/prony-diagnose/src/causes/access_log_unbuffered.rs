@@ -1,0 +1,150 @@
+//! # Access log unbuffered
+//!
+//! The server writes each line of its access log by a system call of its own.
+//!
+//! ## What it sees
+//! Growth of the access log divided by the bytes that one write adds (seen by quick looks at its size) and by requests.
+//! Unbuffered: about 1 write per request. Buffered: one per 64 KB.
+//!
+//! ## Why it limits
+//! A write to a file costs microseconds of CPU; all workers append to the same inode, whose lock lets one of them in at a time.
+//!
+//! ## Evidence
+//! Writes per request times the price of one write on this host. With full CPUs its share of their capacity; with idle CPUs
+//! the share of time that the file is being written to, which cannot pass 1 (the lock is a serial resource).
+//!
+//! ## What it is not
+//! A buffered log, however large: writes per request stay far below 0.2. A log on a slow disk: then PSI io is not 0.
+//!
+//! ## Fix
+//! Knob `nginx.access_log` with `buffer=64k`. A variable in the path prevents buffering: give the log a fixed name.
+//!
+//! ## References
+//! nginx `ngx_http_log_module`, directive `access_log` (buffering only with buffer= or gzip=).
+
+use crate::cause::{
+    Cause, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_of_share, gain_until_full, knob,
+    predicted_gain, ruled_out, work_share,
+};
+use crate::facts::{Fact, Hop, Reader};
+use prony_model::metric::{LOG_SIZE, LOOK_LOG_STEP, PRICE_LOG_OPEN, PRICE_LOG_WRITE, PSI_IO_FULL};
+use prony_model::{Gap, KnobId, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "access-log-unbuffered",
+    layer: Layer::Logs,
+    title: "access log unbuffered",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("access_log_unbuffered.rs"),
+};
+
+/// Writes per request from which a log counts as unbuffered. A guess: a buffer of 4 KB holds 5 to 20 lines, 0.05 to 0.2.
+pub(super) const WRITES_PER_REQUEST: f64 = 0.2;
+/// Below this share of the limit it does not matter.
+const SHARE_MIN: f64 = 0.02;
+/// Origin of both.
+const ORIGIN: &str =
+    "guess, between 1 (unbuffered) and 0.05 to 0.2 (a 4 KB buffer); under 2 % of time is let pass (catalogue row 2)";
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    if access_logs(hop).is_empty() {
+        return match hop.host().and_then(|h| h.logs.access.as_ref()) {
+            None => does_not_apply(hop, "the stack file names no access log"),
+            Some(path) => Err(Gap::new(LOG_SIZE.name, hop.name, format!("the size of {path} was not read"))),
+        };
+    }
+    let writes = writes_per_request(hop)?;
+    if writes.value < WRITES_PER_REQUEST {
+        return ruled_out(&writes, WRITES_PER_REQUEST, ORIGIN, "the access log is written in large pieces");
+    }
+    let price_us = hop.look(&PRICE_LOG_WRITE, "")?;
+    let share = share_of_limit(hop, writes.value * price_us)?;
+    if share < SHARE_MIN {
+        return ruled_out(&writes, WRITES_PER_REQUEST, ORIGIN, "writing the log costs under 2 % of the limit");
+    }
+    let gain =
+        if cpu_is_full(hop)? { predicted_gain(hop, share) } else { Some(gain_of_share(share, gain_until_full(hop))) };
+    let claim = format!("{} writes to its access log {:.2} times per request", hop.name, writes.value);
+    Finding::new(writes, WRITES_PER_REQUEST, ORIGIN, &claim, share)
+        .and(hop.fact(PRICE_LOG_WRITE.name, "us", |_| Ok(price_us)), "price of one write on this host")
+        .and(
+            hop.fact(PRICE_LOG_OPEN.name, "us", |_| hop.look(&PRICE_LOG_OPEN, "")),
+            "price of opening a log anew, if its path has a variable; not counted in the score",
+        )
+        .and(hop.summary(&PSI_IO_FULL), "time that everything waited for a disk")
+        .mend(
+            "buffer the access log: access_log PATH FORMAT buffer=64k flush=2s (a variable in PATH prevents it)",
+            knob(hop, KnobId::NginxAccessLog, "buffer=64k"),
+        )
+        .gaining(gain)
+        .rising(hop.fact("log writes", "/s", |r| Ok(writes_per_request(hop)?.value * r.requests()?)))
+        .fires()
+}
+
+/// With full CPUs the share of their capacity; else the share of time that one writer at a time holds the file.
+fn share_of_limit(hop: &Hop<'_>, us_per_request: f64) -> Result<f64, Gap> {
+    if cpu_is_full(hop)? {
+        work_share(hop, us_per_request)
+    } else {
+        Ok((us_per_request * hop.at(Level::At)?.requests()? / 1e6).min(1.0))
+    }
+}
+
+/// Logs of the hop other than the error log.
+fn access_logs<'a>(hop: &Hop<'a>) -> Vec<&'a str> {
+    let error_log = hop.host().and_then(|h| h.logs.error.as_deref());
+    hop.items(&LOG_SIZE).into_iter().filter(|path| Some(*path) != error_log).collect()
+}
+
+/// Writes to access logs per request.
+pub(super) fn writes_per_request(hop: &Hop<'_>) -> Result<Fact, Gap> {
+    hop.fact("log writes / request", "", |r: &Reader<'_>| {
+        let mut writes_per_s = 0.0;
+        for path in access_logs(hop) {
+            let growth = r.one(&LOG_SIZE, path)?;
+            if growth > 0.0 {
+                writes_per_s += growth / hop.look(&LOOK_LOG_STEP, path)?.max(1.0);
+            }
+        }
+        Ok(writes_per_s / r.requests()?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, finding, score};
+    use proptest::prelude::*;
+
+    fn lab(step_bytes: f64, price_us: f64) -> Lab {
+        Lab::healthy().gauge("lb", &LOOK_LOG_STEP, "/run/lb/access.log", step_bytes).gauge(
+            "lb",
+            &PRICE_LOG_WRITE,
+            "",
+            price_us,
+        )
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        let found = finding(CAUSE.id, "lb", &lab(300.0, 2.5)).unwrap();
+        assert!((found.key.value - 1.0).abs() < 1e-6);
+        assert!((found.score - 0.038).abs() < 0.001, "{}", found.score);
+        assert_eq!(found.remedies[0].knob.as_ref().unwrap().value, "buffer=64k");
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0, "buffer=64k");
+        assert_eq!(score(CAUSE.id, "lb", &lab(4_000.0, 5.0)), 0.0, "buffer=4k");
+        assert_eq!(score(CAUSE.id, "lb", &lab(1_510.0, 50.0)), 0.0, "border");
+        assert!(score(CAUSE.id, "lb", &lab(1_490.0, 50.0)) > 0.0, "border");
+        assert_eq!(score(CAUSE.id, "s1", &lab(300.0, 2.5)), 0.0);
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn a_dearer_write_never_scores_less(a in 0.0f64..60.0, b in 0.0f64..60.0) {
+            prop_assert!(score(CAUSE.id, "lb", &lab(300.0, a.min(b))) <= score(CAUSE.id, "lb", &lab(300.0, a.max(b))));
+        }
+    }
+}

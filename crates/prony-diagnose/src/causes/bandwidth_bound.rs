@@ -1,0 +1,140 @@
+//! # Bandwidth bound
+//!
+//! A link carries as many bits as it can.
+//!
+//! ## What it sees
+//! Bits per second on an interface against its speed, or against the rate of its token bucket.
+//!
+//! ## Why it limits
+//! Answers queue at the link; CPUs have room.
+//!
+//! ## Evidence
+//! The fill of the link is the score; overlimits and backlog of the queue say that packets wait there.
+//!
+//! ## What it is not
+//! A link below 85 %. Virtual links report no speed: without a token bucket and with an empty queue they are no limit.
+//!
+//! ## Fix
+//! A faster link, or fewer bytes: compression, caching. A token bucket that is not meant: knob `link_rate.INTERFACE`.
+//!
+//! ## References
+//! tc-tbf(8); Performance Co-Pilot pmieconf warns at 85 %.
+
+use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_until_full, ruled_out};
+use crate::facts::{Fact, Hop};
+use prony_model::metric::{
+    IF_RX_BYTES, IF_SPEED, IF_TX_BYTES, QDISC_BACKLOG, QDISC_DROPS, QDISC_OVERLIMITS, QDISC_RATE,
+};
+use prony_model::{Gap, Level, Metric};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "bandwidth-bound",
+    layer: Layer::Network,
+    title: "bandwidth bound",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("bandwidth_bound.rs"),
+};
+
+/// Fill from which a link counts as full.
+const FULL_LINK: f64 = 0.85;
+/// Its origin.
+const ORIGIN: &str = "cited: Performance Co-Pilot pmieconf network.general, 85 %";
+
+/// A direction of an interface, with the rate it can carry.
+struct LinkUse<'a> {
+    interface: &'a str,
+    sends: bool,
+    bits_per_s: f64,
+    fill: Fact,
+}
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let fullest = links(hop).into_iter().max_by(|a, b| a.fill.value.total_cmp(&b.fill.value));
+    let Some(link) = fullest else {
+        let overlimits = hop.summary(&QDISC_OVERLIMITS)?;
+        if overlimits.value + hop.at(Level::At)?.sum(&QDISC_DROPS)? > 0.0 {
+            return Err(Gap::new(QDISC_RATE.name, hop.name, "packets wait in a queue whose rate is not known"));
+        }
+        return ruled_out(&overlimits, 0.0, "definition", "links report no speed, and no packet waits in a queue");
+    };
+    if link.fill.value < FULL_LINK {
+        return ruled_out(&link.fill, FULL_LINK, ORIGIN, "no link is full");
+    }
+    let direction = if link.sends { "sends" } else { "receives" };
+    let claim =
+        format!("{} {direction} {:.1} Mbit/s on {}: the link is full", hop.name, link.bits_per_s / 1e6, link.interface);
+    let share = link.fill.value;
+    let bytes = if link.sends { &IF_TX_BYTES } else { &IF_RX_BYTES };
+    let dose = if link.sends {
+        Dose::Link { interface: link.interface.to_string(), bits_per_s: link.bits_per_s }
+    } else {
+        Dose::Untestable("only what a host sends can be slowed, and this link is full of what it receives")
+    };
+    Finding::new(link.fill, FULL_LINK, ORIGIN, &claim, share)
+        .and(hop.summary(&QDISC_OVERLIMITS), "packets that had to wait for the link, per second")
+        .and(hop.summary(&QDISC_BACKLOG), "bytes that wait for the link")
+        .mend("a faster link or fewer bytes: compression, caching, smaller answers", None)
+        .gaining(gain_until_full(hop))
+        .tested_by(dose)
+        .rising(hop.summary(bytes))
+        .fires()
+}
+
+/// Every direction of an interface whose capacity is known.
+fn links<'a>(hop: &Hop<'a>) -> Vec<LinkUse<'a>> {
+    let mut links = Vec::new();
+    for (metric, sends) in [(&IF_TX_BYTES, true), (&IF_RX_BYTES, false)] {
+        for interface in hop.items(metric).into_iter().filter(|i| *i != "lo") {
+            links.extend(link_use(hop, metric, interface, sends));
+        }
+    }
+    links
+}
+
+fn link_use<'a>(hop: &Hop<'a>, bytes: &'static Metric, interface: &'a str, sends: bool) -> Option<LinkUse<'a>> {
+    let at = hop.at(Level::At).ok()?;
+    let shaped = hop.items(&QDISC_RATE).into_iter().filter(|i| sends && i.split(' ').next() == Some(interface));
+    let shaped = shaped.filter_map(|i| at.one(&QDISC_RATE, i).ok()).reduce(f64::min);
+    let speed = at.one(&IF_SPEED, interface).ok().filter(|s| *s > 0.0);
+    let capacity = [shaped, speed].into_iter().flatten().reduce(f64::min).filter(|c| *c > 0.0)?;
+    let name = format!("{} x 8 / capacity of {interface}", bytes.name);
+    let fill = hop.fact(name, "share", |r| Ok(r.one(bytes, interface)? * 8.0 / capacity)).ok()?;
+    Some(LinkUse { interface, sends, bits_per_s: fill.value * capacity, fill })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, finding, score};
+    use proptest::prelude::*;
+
+    /// A token bucket of 400 Mbit/s, 1,455 requests/s of 32 KB, CPU 0 at 17 %.
+    fn lab(bytes_per_s: f64) -> Lab {
+        Lab::healthy()
+            .throughput(1_455.0)
+            .cpu("0", 0.05, 0.07, 0.05)
+            .per_second("lb", &IF_TX_BYTES, "eth0", bytes_per_s)
+            .gauge("lb", &QDISC_RATE, "eth0 tbf", 400e6)
+            .per_second("lb", &QDISC_OVERLIMITS, "eth0 tbf", 9_320.0)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        let found = finding(CAUSE.id, "lb", &lab(47_295_808.0)).unwrap();
+        assert!((found.score - 0.946).abs() < 0.001);
+        assert!(matches!(&found.dose, Dose::Link { interface, .. } if interface == "eth0"));
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.84 * 50e6)), 0.0);
+        assert!(score(CAUSE.id, "lb", &lab(0.86 * 50e6)) > 0.0);
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..60e6, b in 0.0f64..60e6) {
+            prop_assert!(score(CAUSE.id, "lb", &lab(a.min(b))) <= score(CAUSE.id, "lb", &lab(a.max(b))));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! # Client connections short
+//!
+//! Clients are made to open a connection for each request, although they would keep it.
+//!
+//! ## What it sees
+//! `tcp.passive_opens` at the entry, per request, while the workload asks for keep-alive.
+//!
+//! ## Why it limits
+//! Each request pays for a handshake and a close; with TLS for a key exchange too.
+//!
+//! ## Evidence
+//! Accepted connections per request, and their share of the limit as in `upstream-keepalive-off`.
+//!
+//! ## What it is not
+//! A workload that itself asks for a connection per request: then it is what the user wanted to measure.
+//!
+//! ## Fix
+//! `keepalive_timeout` and `keepalive_requests` of the server. prony has no knob for them yet.
+//!
+//! ## References
+//! nginx `ngx_http_core_module`, directives `keepalive_timeout`, `keepalive_requests`.
+
+use super::upstream_keepalive_off::connection_share;
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, predicted_gain, ruled_out,
+};
+use crate::facts::Hop;
+use prony_model::metric::TCP_PASSIVE_OPENS;
+use prony_model::{Gap, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "client-connections-short",
+    layer: Layer::Connections,
+    title: "a connection per client request",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("client_connections_short.rs"),
+};
+
+/// Accepted connections per request from which they count as short. A guess: ramp-up and health checks stay far below.
+const OPENS_PER_REQUEST: f64 = 0.2;
+/// Below this share of the limit it does not matter. Cited: catalogue row 2 lets 2 % of the time pass.
+const SHARE_MIN: f64 = 0.02;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    if !hop.is_entry() {
+        return does_not_apply(hop, "is not reached by clients");
+    }
+    let plan = &hop.at(Level::At)?.trial.plan;
+    if !plan.keepalive || plan.requests_per_connection.is_some() {
+        return does_not_apply(hop, "the workload asks for short connections itself");
+    }
+    let opens = hop.per_request(&TCP_PASSIVE_OPENS)?;
+    let share = if opens.value < OPENS_PER_REQUEST { 0.0 } else { connection_share(hop, opens.value)? };
+    if share < SHARE_MIN {
+        return ruled_out(&opens, OPENS_PER_REQUEST, "guess", "clients keep their connections, or these cost little");
+    }
+    let claim = format!("clients open {:.2} connections per request although they ask to keep them", opens.value);
+    Finding::new(opens, OPENS_PER_REQUEST, "guess", &claim, share)
+        .and(hop.fact("cpu us / request", "us", |r| r.cpu_us_per_request()), "what a request costs the hop")
+        .mend("let clients keep their connections: raise keepalive_timeout and keepalive_requests", None)
+        .gaining(predicted_gain(hop, share))
+        .rising(hop.summary(&TCP_PASSIVE_OPENS))
+        .tested_by(if cpu_is_full(hop)? { Dose::Cpu } else { Dose::Untestable("no knob turns client keep-alive") })
+        .fires()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, score};
+    use proptest::prelude::*;
+
+    fn lab(opens_per_request: f64) -> Lab {
+        Lab::healthy().per_second("lb", &TCP_PASSIVE_OPENS, "", 15_300.0 * opens_per_request)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        assert!(score(CAUSE.id, "lb", &lab(1.0)) > 0.3);
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
+        assert_eq!(score(CAUSE.id, "s1", &lab(1.0)), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.19)), 0.0);
+        assert!(score(CAUSE.id, "lb", &lab(0.21)) > 0.0);
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..2.0, b in 0.0f64..2.0) {
+            prop_assert!(score(CAUSE.id, "lb", &lab(a.min(b))) <= score(CAUSE.id, "lb", &lab(a.max(b))) + 1e-9);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! # CPU quota throttled
+//!
+//! The control group of the hop may use less CPU than it wants; the kernel stops it for the rest of each period.
+//!
+//! ## What it sees
+//! Throttled seconds per second of the hop's control group.
+//!
+//! ## Why it limits
+//! Stopped workers serve nothing while their CPU may be idle; p99 jumps by the length of the pause (up to 100 ms).
+//!
+//! ## Evidence
+//! Throttled time per CPU that the hop may use, up to the whole: the score.
+//!
+//! ## What it is not
+//! A hop that is merely busy: without a quota nothing is ever throttled.
+//!
+//! ## Fix
+//! Knob `cgroup.cpu_quota` to `max`, or higher; fewer threads.
+//!
+//! ## References
+//! Linux Documentation/scheduler/sched-bwc.rst.
+
+use crate::cause::{
+    Cause, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_next_limit, knob, ruled_out,
+};
+use crate::facts::Hop;
+use prony_model::metric::{CGROUP_QUOTA, CGROUP_THROTTLED, CGROUP_THROTTLED_TIME};
+use prony_model::{Gap, KnobId, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "cpu-quota-throttled",
+    layer: Layer::Cpu,
+    title: "CPU quota throttled",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("cpu_quota_throttled.rs"),
+};
+
+/// Throttled share from which it matters. A guess: no public tool has a rule on throttled time.
+pub(super) const THROTTLED: f64 = 0.05;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let cpus = hop.cpus()?.len() as f64;
+    let throttled = hop.fact("cgroup.throttled_time", "s/s", |r| r.sum(&CGROUP_THROTTLED_TIME))?;
+    if throttled.value < THROTTLED {
+        return ruled_out(&throttled, THROTTLED, "guess", "its control group is not stopped");
+    }
+    let at = hop.at(Level::At)?;
+    // Throttled time adds up over CPUs; only as many run as there are workers.
+    let running = cpus.min(hop.workers().len().max(1) as f64);
+    let share = (throttled.value / running).min(1.0);
+    let used = at.process_cpu().unwrap_or(0.0);
+    let idle = at.cpu()?.idle;
+    let own_room = if used > 0.0 { Some(idle / used) } else { None };
+    let cap = [own_room, gain_until_next_limit(hop)].into_iter().flatten().reduce(f64::min);
+    let claim = format!("{} is stopped {:.2} s per second by its CPU quota", hop.name, throttled.value);
+    Finding::new(throttled, THROTTLED, "guess", &claim, share)
+        .and(hop.summary(&CGROUP_THROTTLED), "periods per second in which it was stopped")
+        .and(hop.fact(CGROUP_QUOTA.name, "CPUs", |r| r.sum(&CGROUP_QUOTA)), "its quota")
+        .and(hop.fact("idle CPUs", "CPUs", |r| Ok(r.cpu()?.idle)), "idle time of the CPUs that it may use")
+        .mend("raise or lift the CPU quota", knob(hop, KnobId::CgroupCpuQuota, "max"))
+        .gaining(Some(gain_of_share(share, cap)))
+        .fires()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, finding, score};
+    use proptest::prelude::*;
+
+    /// 40 ms per 100 ms: stopped for 0.56 s per second, CPU 0 idle by 57 %.
+    fn lab(throttled: f64) -> Lab {
+        Lab::healthy().cpu("0", 0.15, 0.16, 0.12).own("lb", 0.4).per_second("lb", &CGROUP_THROTTLED_TIME, "", throttled)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        let found = finding(CAUSE.id, "lb", &lab(0.56)).unwrap();
+        assert!((found.score - 0.56).abs() < 1e-6);
+        assert!(found.gain.unwrap() > 0.9);
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.049)), 0.0);
+        assert!(score(CAUSE.id, "lb", &lab(0.051)) > 0.0);
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..3.0, b in 0.0f64..3.0) {
+            prop_assert!(score(CAUSE.id, "lb", &lab(a.min(b))) <= score(CAUSE.id, "lb", &lab(a.max(b))));
+        }
+    }
+}

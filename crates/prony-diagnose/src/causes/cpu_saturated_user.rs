@@ -1,0 +1,124 @@
+//! # CPU saturated, user
+//!
+//! The hop's CPUs are full of its own code: an honest limit.
+//!
+//! ## What it sees
+//! Busy share of the CPUs that the hop may use, its own part of it (with its packet work), and how it splits between user and kernel.
+//!
+//! ## Why it limits
+//! A full CPU serves no more requests, whatever the concurrency.
+//!
+//! ## Evidence
+//! The hop's own share of the capacity of its CPUs is the score; of hosts that share full CPUs, the one that uses most is named.
+//!
+//! ## What it is not
+//! A fault: it stands only when no fault explains what the CPU is spent on. CPUs that strangers fill: the hop's own share is small then.
+//!
+//! ## Fix
+//! Less work per request (configuration, code), or more CPUs: throughput grows with them until the next limit.
+//!
+//! ## References
+//! proc(5) /proc/stat.
+
+use crate::cause::{
+    Cause, FULL_CPU, FULL_CPU_ORIGIN, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_until_next_limit,
+    ruled_out,
+};
+use crate::facts::Hop;
+use prony_model::{Gap, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "cpu-saturated-user",
+    layer: Layer::Cpu,
+    title: "CPU saturated by user code",
+    kind: Kind::HonestLimit,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("cpu_saturated_user.rs"),
+};
+
+/// Share of full CPUs that the hop itself must use to be named. A guess: of three hosts on one CPU the greatest uses at least a third.
+const OWN_SHARE: f64 = 0.25;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    judge(hop, false)
+}
+
+/// The judgement for one half of the kernel/user divide.
+pub(super) fn judge(hop: &Hop<'_>, kernel_side: bool) -> Result<Judgement, Gap> {
+    let busy = hop.fact("busy share of the hop's CPUs", "share", |r| Ok(r.cpu()?.busy_share()))?;
+    if !cpu_is_full(hop)? {
+        return ruled_out(&busy, FULL_CPU, FULL_CPU_ORIGIN, "its CPUs have room");
+    }
+    let own = hop.fact("share of its CPUs that the hop uses", "share", |r| Ok(r.own_cpu()? / r.cpu()?.total()))?;
+    if own.value < OWN_SHARE {
+        return ruled_out(&own, OWN_SHARE, "guess", "its CPUs are full, but not of it");
+    }
+    let at = hop.at(Level::At)?;
+    let others = Hop::path(hop.run)
+        .into_iter()
+        .chain(Hop::generator(hop.run))
+        .filter(|o| o.name != hop.name && o.shares_cpu_with(hop));
+    for other in others {
+        if let Ok(more) = other.at(Level::At).and_then(|r| r.own_cpu())
+            && more > at.own_cpu()?
+        {
+            return ruled_out(&own, OWN_SHARE, "guess", &format!("{} uses more of the same CPUs", other.name));
+        }
+    }
+    let kernel = hop.fact("kernel share of busy time", "share", |r| Ok(r.cpu()?.kernel_share()))?;
+    if (kernel.value >= 0.5) != kernel_side {
+        return ruled_out(&kernel, 0.5, "definition", "the other half of the CPU time is greater");
+    }
+    let side = if kernel_side { "kernel" } else { "user" };
+    let claim = format!(
+        "the CPUs of {} are {:.0} % busy, most of it in {side} code of its requests",
+        hop.name,
+        busy.value * 100.0
+    );
+    let share = own.value;
+    Finding::new(busy, FULL_CPU, FULL_CPU_ORIGIN, &claim, share)
+        .and(Ok(own), "the hop's own share of them")
+        .and(Ok(kernel), "kernel share of the busy time")
+        .and(hop.fact("cpu us / request", "us", |r| r.cpu_us_per_request()), "what a request costs the hop")
+        .mend("less work per request, or more CPUs for this hop", None)
+        .gaining(gain_until_next_limit(hop))
+        .fires()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, score};
+    use proptest::prelude::*;
+
+    fn lab(user: f64) -> Lab {
+        Lab::healthy().cpu("0", user, 0.2, 0.07).own("lb", user + 0.2)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        assert!(score(CAUSE.id, "lb", &lab(0.7)) > 0.9);
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0, "that one is full of kernel work");
+        assert_eq!(score(CAUSE.id, "s1", &lab(0.7)), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.7).own("lb", 0.1)), 0.0, "strangers fill it");
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.42)), 0.0, "69 % busy");
+        assert!(score(CAUSE.id, "lb", &lab(0.44)) > 0.0, "71 % busy, and more connections bring nothing");
+    }
+
+    #[test]
+    fn of_hosts_on_one_cpu_the_greatest_is_named() {
+        let crowded = Lab::healthy().cpu("0", 0.1, 0.1, 0.0).cpu("1", 0.7, 0.2, 0.05).own("s1", 0.5).own("s2", 0.2);
+        assert!(score(CAUSE.id, "s1", &crowded) > 0.5);
+        assert_eq!(score(CAUSE.id, "s2", &crowded), 0.0);
+        assert_eq!(score(CAUSE.id, "s1", &Lab { generator: 0.6, ..crowded }), 0.0, "the generator uses most");
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..0.73, b in 0.0f64..0.73) {
+            prop_assert!(score(CAUSE.id, "lb", &lab(a.min(b))) <= score(CAUSE.id, "lb", &lab(a.max(b))) + 1e-9);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! # Ephemeral ports exhausted
+//!
+//! A host that opens connections has no local port left: its old connections hold them in TIME_WAIT for a minute.
+//!
+//! ## What it sees
+//! Error-log lines `(99: Cannot assign requested address)`; sockets in TIME_WAIT near the size of the port range times the number of servers.
+//!
+//! ## Why it limits
+//! connect() fails at once, the request is answered with an error; or, just before, it searches long for a free port. CPUs may be idle.
+//!
+//! ## Evidence
+//! Failed connects per request that the hop completes; without an error log, fill of the port range together with the failed requests or idle CPUs.
+//!
+//! ## What it is not
+//! Many sockets in TIME_WAIT on the side that closes and does not open: the range is not used there. Connects that are refused or time out.
+//!
+//! ## Fix
+//! Keep connections open (see `upstream-keepalive-off`); then knob `sysctl.net.ipv4.ip_local_port_range`; more addresses.
+//!
+//! ## References
+//! ip(7) `ip_local_port_range`; Linux `__inet_hash_connect`.
+
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_until_full, knob, ruled_out,
+};
+use crate::facts::Hop;
+use prony_model::metric::{ERROR_LOG_NO_PORT, PORT_RANGE, SOCK_TIME_WAIT, TCP_ACTIVE_OPENS};
+use prony_model::{Gap, KnobId, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "ephemeral-ports-exhausted",
+    layer: Layer::Connections,
+    title: "ephemeral ports exhausted",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("ephemeral_ports_exhausted.rs"),
+};
+
+/// Failed connects per request from which it matters. A guess: one in a thousand is the usual error budget.
+const FAILS_PER_REQUEST: f64 = 0.001;
+/// Share of (range x servers) in TIME_WAIT from which ports count as used up. A guess.
+const FILL: f64 = 0.9;
+/// A host that keeps its connections cannot use up its ports. Cited: catalogue row 4.
+const OPENS_PER_REQUEST: f64 = 0.05;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let servers = hop.host().map_or(0, |h| h.calls.len());
+    if servers == 0 {
+        return does_not_apply(hop, "opens no connections: calls no other host");
+    }
+    let fails = hop.per_request(&ERROR_LOG_NO_PORT);
+    let fill = hop.fact("sock.time_wait / (port.range x servers)", "share", |r| {
+        Ok(r.max(&SOCK_TIME_WAIT)? / (r.sum(&PORT_RANGE)?.max(1.0) * servers as f64))
+    });
+    let result = &hop.at(Level::At)?.trial.result;
+    let opens = hop.per_request(&TCP_ACTIVE_OPENS);
+    let finding = match (fails, fill) {
+        (Ok(fails), fill) if fails.value >= FAILS_PER_REQUEST => {
+            let share = fails.value.min(1.0).max(result.error_share());
+            let claim = format!("{} fails to connect for want of a local port", hop.name);
+            Finding::new(fails, FAILS_PER_REQUEST, "guess", &claim, share).and(fill, "ports held in TIME_WAIT")
+        }
+        (Ok(fails), Ok(fill)) if fill.value < FILL => {
+            return ruled_out(&fails, FAILS_PER_REQUEST, "guess", "no connect fails for want of a port");
+        }
+        (Err(gap), Err(_)) => return Err(gap),
+        (Ok(fails), Err(_)) => {
+            return ruled_out(&fails, FAILS_PER_REQUEST, "guess", "no connect fails for want of a port");
+        }
+        (_, Ok(fill)) => {
+            let opens = opens?;
+            if fill.value < FILL {
+                return ruled_out(&fill, FILL, "guess", "most local ports are free");
+            }
+            if opens.value < OPENS_PER_REQUEST {
+                return ruled_out(&opens, OPENS_PER_REQUEST, "cited: catalogue row 4", "hardly any port is asked for");
+            }
+            let idle = 1.0 - hop.at(Level::At)?.cpu()?.busy_share();
+            let claim = format!("nearly all local ports of {} are held in TIME_WAIT", hop.name);
+            Finding::new(fill, FILL, "guess", &claim, idle.max(result.error_share()))
+        }
+    };
+    finding
+        .rising(hop.summary(&TCP_ACTIVE_OPENS))
+        .rising(hop.summary(&ERROR_LOG_NO_PORT))
+        .and(hop.per_request(&TCP_ACTIVE_OPENS), "connections opened per request")
+        .mend(
+            "widen the range of local ports",
+            knob(hop, KnobId::Sysctl("net.ipv4.ip_local_port_range".to_string()), "1024 65535"),
+        )
+        .mend("keep connections to the servers open", knob(hop, KnobId::NginxUpstreamKeepalive, "128"))
+        .gaining(gain_until_full(hop))
+        .tested_by(Dose::Removal)
+        .fires()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, finding, score};
+    use proptest::prelude::*;
+
+    /// 1000 ports, two servers, 890 good requests/s of 9,000 completed.
+    fn lab(fails_per_s: f64) -> Lab {
+        Lab::healthy()
+            .throughput(9_000.0)
+            .cpu("0", 0.2, 0.2, 0.1)
+            .gauge("lb", &PORT_RANGE, "", 1_000.0)
+            .gauge("lb", &SOCK_TIME_WAIT, "", if fails_per_s > 0.0 { 2_000.0 } else { 100.0 })
+            .per_second("lb", &TCP_ACTIVE_OPENS, "", 637.0)
+            .per_second("lb", &ERROR_LOG_NO_PORT, "", fails_per_s)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        assert!((score(CAUSE.id, "lb", &lab(8_100.0)) - 0.9).abs() < 1e-6);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.0)), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
+        let held_by_closing = Lab::healthy().gauge("lb", &SOCK_TIME_WAIT, "", 60_000.0);
+        assert_eq!(score(CAUSE.id, "lb", &held_by_closing), 0.0, "no connection is opened");
+        let knob = finding(CAUSE.id, "lb", &lab(8_100.0)).unwrap().remedies.remove(0).knob.unwrap();
+        assert_eq!(knob.id.to_string(), "sysctl.net.ipv4.ip_local_port_range");
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 10.0f64..9_000.0, b in 10.0f64..9_000.0) {
+            prop_assert!(score(CAUSE.id, "lb", &lab(a.min(b))) <= score(CAUSE.id, "lb", &lab(a.max(b))));
+        }
+    }
+}

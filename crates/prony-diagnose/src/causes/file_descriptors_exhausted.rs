@@ -1,0 +1,85 @@
+//! # File descriptors exhausted
+//!
+//! A process of the hop may open no more files or sockets.
+//!
+//! ## What it sees
+//! Error-log lines `(24: Too many open files)` per request.
+//!
+//! ## Why it limits
+//! accept() and socket() fail; requests fail or wait.
+//!
+//! ## Evidence
+//! Lines per request, and how near the fullest process is to its limit.
+//!
+//! ## What it is not
+//! Descriptors below 80 % of the limit in every process.
+//!
+//! ## Fix
+//! `worker_rlimit_nofile` of nginx, `LimitNOFILE` of the unit. prony has no knob for them yet.
+//!
+//! ## References
+//! getrlimit(2) RLIMIT_NOFILE.
+
+use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, ruled_out};
+use crate::facts::Hop;
+use prony_model::metric::{ERROR_LOG_NO_DESCRIPTORS, PROC_DESCRIPTOR_LIMIT, PROC_DESCRIPTORS};
+use prony_model::{Gap, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "file-descriptors-exhausted",
+    layer: Layer::Connections,
+    title: "file descriptors exhausted",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("file_descriptors_exhausted.rs"),
+};
+
+/// Lines per request from which it matters. A guess: one in a thousand is the usual error budget.
+const LINES_PER_REQUEST: f64 = 0.001;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let lines = hop.per_request(&ERROR_LOG_NO_DESCRIPTORS)?;
+    if lines.value < LINES_PER_REQUEST {
+        return ruled_out(&lines, LINES_PER_REQUEST, "guess", "no process complains of too many open files");
+    }
+    let share = lines.value.min(1.0).max(hop.at(Level::At)?.trial.result.error_share());
+    let claim = format!("processes of {} may open no more files", hop.name);
+    let fill = hop.fact("proc.descriptors / limit, fullest worker", "share", |r| {
+        let fill = |pid: &&str| Ok(r.one(&PROC_DESCRIPTORS, pid)? / r.one(&PROC_DESCRIPTOR_LIMIT, pid)?);
+        hop.workers().iter().map(fill).try_fold(0.0, |most, fill: Result<f64, Gap>| Ok(f64::max(most, fill?)))
+    });
+    Finding::new(lines, LINES_PER_REQUEST, "guess", &claim, share)
+        .rising(hop.summary(&ERROR_LOG_NO_DESCRIPTORS))
+        .and(fill, "how full the fullest worker is")
+        .mend("raise worker_rlimit_nofile, and LimitNOFILE of the unit", None)
+        .gaining(Some(gain_of_share(share, gain_until_full(hop))))
+        .tested_by(Dose::Untestable("no knob raises the limit of a running process"))
+        .fires()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, score};
+    use proptest::prelude::*;
+
+    fn lab(per_request: f64) -> Lab {
+        Lab::healthy().per_second("lb", &ERROR_LOG_NO_DESCRIPTORS, "", 15_300.0 * per_request)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        assert!((score(CAUSE.id, "lb", &lab(0.4)) - 0.4).abs() < 1e-6);
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.0009)), 0.0);
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..2.0, b in 0.0f64..2.0) {
+            prop_assert!(score(CAUSE.id, "lb", &lab(a.min(b))) <= score(CAUSE.id, "lb", &lab(a.max(b))));
+        }
+    }
+}

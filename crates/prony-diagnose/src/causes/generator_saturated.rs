@@ -1,0 +1,110 @@
+//! # Generator saturated
+//!
+//! The load generator is the limit, not the stack.
+//!
+//! ## What it sees
+//! CPU of the generator's busiest thread; gates of the load that failed because of the generator; and who uses most of the CPUs that it
+//! shares with servers.
+//!
+//! ## Why it limits
+//! A generator that cannot send or read faster measures itself. The rate is then a lower bound of what the stack can carry.
+//!
+//! ## Evidence
+//! The CPU share of its busiest thread, or 1 when a gate says that the generator was the limit.
+//!
+//! ## What it is not
+//! Few connections in a closed loop: then nothing is saturated, and the verdict is `none` with the room that is left.
+//!
+//! ## Fix
+//! More CPUs or machines for the generator, or fewer of its CPUs shared with servers.
+//!
+//! ## References
+//! design.md, invariant 3: a result that the generator limited is never printed as the stack's.
+
+use crate::cause::{Cause, Dose, FULL_CPU, FULL_CPU_ORIGIN, Finding, Judgement, Kind, Layer, Scope, ruled_out};
+use crate::facts::{Hop, Reader};
+use prony_model::{Gap, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "generator-saturated",
+    layer: Layer::Rig,
+    title: "generator saturated",
+    kind: Kind::HonestLimit,
+    scope: Scope::Generator,
+    check,
+    source: include_str!("generator_saturated.rs"),
+};
+
+/// CPU share from which a generator thread is full.
+const FULL_THREAD: f64 = 0.9;
+/// Its origin.
+const ORIGIN: &str = "cited: methods.md, validity gates: generator threads below 90 % of a CPU";
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let result = &hop.at(Level::At)?.trial.result;
+    let thread = hop.fact("busiest generator thread", "share", busiest_thread)?;
+    let gate = result.gates.iter().find(|g| !g.held && g.generator_limited);
+    let crowding = crowding_share(hop);
+    if thread.value < FULL_THREAD && gate.is_none() && crowding.is_none() {
+        return ruled_out(&thread, FULL_THREAD, ORIGIN, "the generator has time left, and its gates held");
+    }
+    let (claim, share) = match (gate, crowding) {
+        (Some(gate), _) => (format!("the generator was the limit: {}", gate.detail), 1.0),
+        (None, Some(share)) if thread.value < FULL_THREAD => {
+            ("the generator uses most of a full CPU that it shares with servers".to_string(), share)
+        }
+        (None, _) => (format!("a thread of the generator uses {:.0} % of a CPU", thread.value * 100.0), thread.value),
+    };
+    Finding::new(thread, FULL_THREAD, ORIGIN, &claim, share)
+        .and(
+            hop.fact("busy share of the generator's CPUs", "share", |r| Ok(r.cpu()?.busy_share())),
+            &format!("full from {FULL_CPU} on ({FULL_CPU_ORIGIN})"),
+        )
+        .mend("give the generator more CPUs or machines; the rate is a lower bound until then", None)
+        .tested_by(Dose::Untestable("slowing the generator would only show what is known: it sends less"))
+        .fires()
+}
+
+fn busiest_thread(r: &Reader<'_>) -> Result<f64, Gap> {
+    let shares = r.trial.result.threads.iter().map(|t| (t.user_us + t.system_us) / t.wall_us.max(1.0));
+    shares.reduce(f64::max).ok_or_else(|| Gap::new("generator threads", "", "the load recorded no CPU time"))
+}
+
+/// The generator's share of full CPUs that it shares with servers, when it uses more of them than any server.
+fn crowding_share(hop: &Hop<'_>) -> Option<f64> {
+    let at = hop.at(Level::At).ok()?;
+    let cpu = at.cpu().ok()?;
+    let own = at.own_cpu().ok()?;
+    let others = Hop::path(hop.run).into_iter().filter(|o| o.shares_cpu_with(hop));
+    let uses: Vec<f64> = others.filter_map(|o| o.at(Level::At).ok()?.own_cpu().ok()).collect();
+    let is_greatest = !uses.is_empty() && uses.iter().all(|other| *other < own);
+    (cpu.busy_share() >= FULL_CPU && is_greatest).then(|| own / cpu.total())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, score};
+    use proptest::prelude::*;
+
+    fn lab(thread: f64) -> Lab {
+        Lab { generator: thread, ..Lab::healthy() }
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        assert!((score(CAUSE.id, "client", &lab(0.97)) - 0.97).abs() < 1e-6);
+        assert_eq!(score(CAUSE.id, "client", &Lab::healthy()), 0.0);
+        assert_eq!(score(CAUSE.id, "client", &lab(0.89)), 0.0);
+        let crowded = lab(0.5).cpu("1", 0.6, 0.3, 0.08);
+        assert!(score(CAUSE.id, "client", &crowded) >= 0.5, "it uses most of a full CPU");
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..1.0, b in 0.0f64..1.0) {
+            prop_assert!(score(CAUSE.id, "client", &lab(a.min(b))) <= score(CAUSE.id, "client", &lab(a.max(b))));
+        }
+    }
+}

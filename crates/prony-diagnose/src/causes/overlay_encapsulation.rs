@@ -1,0 +1,103 @@
+//! # Overlay encapsulation
+//!
+//! Packets between hosts are wrapped in packets (VXLAN, IPIP, GRE) and pass the network stack twice.
+//!
+//! ## What it sees
+//! Packets on an overlay interface per packet on the interfaces below it, with the hop's CPUs full.
+//!
+//! ## Why it limits
+//! The second pass costs CPU in soft interrupts for each packet.
+//!
+//! ## Evidence
+//! Share of packets that are wrapped, times the cost that others measured: 21 % more cycles per packet.
+//!
+//! ## What it is not
+//! An overlay that carries little of the traffic, or one below CPUs that have room.
+//!
+//! ## Fix
+//! Route natively, or use the addresses below the overlay; offloads for tunnels on real cards.
+//!
+//! ## References
+//! Overlay cost per MTU packet +21 % CPU cycles (IBM, UCC 2014), as in the catalogue, row 24.
+
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, predicted_gain, ruled_out};
+use crate::facts::Hop;
+use prony_model::metric::{IF_RX_PACKETS, IF_TX_PACKETS};
+use prony_model::{Gap, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "overlay-encapsulation",
+    layer: Layer::Network,
+    title: "overlay encapsulation",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("overlay_encapsulation.rs"),
+};
+
+/// Names of overlay interfaces begin so.
+const OVERLAYS: &[&str] = &["vxlan", "flannel", "ipip", "tunl", "gre", "geneve", "cilium_vxlan", "weave"];
+/// CPU cycles per packet that wrapping adds. Cited: see References.
+const EXTRA_CYCLES: f64 = 0.21;
+/// Share from which it matters.
+const SHARE_MIN: f64 = 0.03;
+/// Its origin.
+const ORIGIN: &str = "cited: catalogue row 24 (a host-network A/B below 3 % rules it out)";
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let wrapped = hop.fact("overlay packets / packets below", "share", |r| {
+        let (mut over, mut below) = (0.0, 0.0);
+        for metric in [&IF_TX_PACKETS, &IF_RX_PACKETS] {
+            for interface in hop.items(metric).into_iter().filter(|i| *i != "lo") {
+                let rate = r.one(metric, interface).unwrap_or(0.0);
+                *(if OVERLAYS.iter().any(|o| interface.starts_with(o)) { &mut over } else { &mut below }) += rate;
+            }
+        }
+        if below > 0.0 {
+            Ok((over / below).min(1.0))
+        } else {
+            Err(Gap::new(IF_TX_PACKETS.name, hop.name, "no packets were counted"))
+        }
+    })?;
+    let at = hop.at(Level::At)?;
+    let share = wrapped.value * EXTRA_CYCLES / (1.0 + EXTRA_CYCLES) * (1.0 - at.stalled_share());
+    let border = SHARE_MIN * (1.0 + EXTRA_CYCLES) / EXTRA_CYCLES;
+    if share < SHARE_MIN || !cpu_is_full(hop)? {
+        return ruled_out(&wrapped, border, ORIGIN, "few packets are wrapped, or the CPUs have room for it");
+    }
+    let claim = format!("{:.0} % of the packets of {} are wrapped in packets", wrapped.value * 100.0, hop.name);
+    let softirq = hop.fact("cpu.softirq share", "share", |r| Ok(r.cpu()?.interrupts / r.cpu()?.total()));
+    Finding::new(wrapped, border, ORIGIN, &claim, share)
+        .and(softirq, "packet work on the hop's CPUs")
+        .mend("route natively between the hosts instead of through the overlay", None)
+        .gaining(predicted_gain(hop, share))
+        .rising(hop.summary(&IF_TX_PACKETS))
+        .fires()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, score};
+    use proptest::prelude::*;
+
+    fn lab(packets: f64) -> Lab {
+        Lab::healthy().throughput(12_000.0).per_second("lb", &IF_TX_PACKETS, "vxlan0", packets)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        assert!(score(CAUSE.id, "lb", &lab(24_000.0)) > 0.05);
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(1.94)), 0.0, "an idle overlay");
+        assert_eq!(score(CAUSE.id, "lb", &lab(24_000.0).cpu("0", 0.1, 0.1, 0.1)), 0.0, "room for it");
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..60_000.0, b in 0.0f64..60_000.0) {
+            prop_assert!(score(CAUSE.id, "lb", &lab(a.min(b))) <= score(CAUSE.id, "lb", &lab(a.max(b))));
+        }
+    }
+}

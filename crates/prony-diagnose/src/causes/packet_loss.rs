@@ -1,0 +1,173 @@
+//! # Packet loss
+//!
+//! A link loses packets; TCP sends them again, mostly after a timeout of 200 ms.
+//!
+//! ## What it sees
+//! Segments sent again per segment sent, without SYNs, at both ends of a link. Both ends of the bad link see it, so it is named
+//! at the host at the far end of the path that still sees it; a host of which all servers see it is itself the common end.
+//!
+//! ## Why it limits
+//! A small request or answer has nothing behind it that would reveal the loss, so it waits for a timer of 0.2 s: more than a
+//! hundred times its usual time. Connections stand still meanwhile.
+//!
+//! ## Evidence
+//! Retransmits that were not fast, times 0.2 s (Linux TCP_RTO_MIN), plus fast ones times the round trip, out of all requests in flight.
+//!
+//! ## What it is not
+//! A full link that drops: then `bandwidth-bound` explains more. One retransmit in ten thousand: normal life.
+//!
+//! ## Fix
+//! Find where packets are dropped on the link (cable, switch, policer, ring) and mend that. prony has no knob for it.
+//!
+//! ## References
+//! RFC 6298; Linux `tcp_schedule_loss_probe`; snmp_counter.rst: TCPOrigDataSent is the right denominator.
+
+use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, ruled_out};
+use crate::facts::{Fact, Hop};
+use prony_model::metric::{
+    CONN_OUT_RETRANSMITS, TCP_ORIGINAL_SENT, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS, TCP_TIMEOUTS,
+};
+use prony_model::{Gap, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "packet-loss",
+    layer: Layer::Network,
+    title: "packet loss",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("packet_loss.rs"),
+};
+
+/// Segments sent again per segment sent, from which a link counts as bad.
+const LOSS: f64 = 0.001;
+/// Its origin: public tools wait for 2 %, but a lost small answer costs a hundred times its service time, so 0.1 % already costs 10 %.
+const ORIGIN: &str = "guess: 0.1 % of answers times 200 ms is 10 % of a response time of 2 ms";
+/// Share of request time below which it does not matter. A guess.
+const SHARE_MIN: f64 = 0.02;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let loss = loss_ratio(hop)?;
+    if loss.value < LOSS {
+        return ruled_out(&loss, LOSS, ORIGIN, "hardly any segment is sent again");
+    }
+    let share = (hop.at(Level::At)?.retransmit_stall()? / hop.at(Level::At)?.in_flight()?).min(1.0);
+    if share < SHARE_MIN {
+        return ruled_out(&loss, LOSS, ORIGIN, "segments are sent again, but requests hardly wait for it");
+    }
+    if let Some(elsewhere) = better_place(hop) {
+        return ruled_out(&loss, LOSS, ORIGIN, &format!("the other end of the bad link is {elsewhere}"));
+    }
+    // The caller sees the same link from its side: the end that waits longer tells the wait.
+    let callers = hop.run.stack.callers(hop.name);
+    let seen_by_caller = callers.iter().filter_map(|c| hop.other(c).at(Level::At).ok()?.retransmit_stall().ok());
+    let wait_s = seen_by_caller.fold(hop.at(Level::At)?.retransmit_stall()?, f64::max);
+    let share = (wait_s / hop.at(Level::At)?.in_flight()?).min(1.0);
+    let claim = format!("{:.2} % of the segments of {} are sent again", loss.value * 100.0, hop.name);
+    let mut finding = Finding::new(loss, LOSS, ORIGIN, &claim, share)
+        .and(hop.summary(&TCP_TIMEOUTS), "retransmission timeouts per second");
+    for caller in callers {
+        finding = finding.and(loss_ratio(&hop.other(caller)), "the other end of the link sees it too");
+    }
+    for sibling in hop.siblings().iter().filter(|s| s.name != hop.name) {
+        finding = finding.and(loss_ratio(sibling), "a sibling behind another link, for comparison");
+    }
+    if let Some(peer) = worst_peer(hop) {
+        finding = finding.and(Ok(peer), "most of what it sends again goes to one peer");
+    }
+    finding
+        .rising(hop.summary(&TCP_RETRANSMITS))
+        .mend("mend the link: find where packets are dropped (cable, switch port, policer, ring of the card)", None)
+        .gaining(Some(gain_of_share(share, gain_until_full(hop))))
+        .tested_by(Dose::Untestable("a link cannot be made to lose more here: the kernel has no netem"))
+        .fires()
+}
+
+/// Data segments sent again per data segment sent.
+fn loss_ratio(hop: &Hop<'_>) -> Result<Fact, Gap> {
+    hop.fact("tcp.retransmits / tcp.original_sent", "share", |r| {
+        let again = r.sum(&TCP_RETRANSMITS)? - r.sum(&TCP_SYN_RETRANSMITS).unwrap_or(0.0);
+        let sent = r.sum(&TCP_ORIGINAL_SENT)?;
+        if sent > 0.0 {
+            Ok((again / sent).clamp(0.0, 1.0))
+        } else {
+            Err(Gap::new(TCP_ORIGINAL_SENT.name, hop.name, "nothing was sent"))
+        }
+    })
+}
+
+/// The host that is a better place to name than this one, when the bad link has this host at its near end.
+fn better_place<'a>(hop: &Hop<'a>) -> Option<&'a str> {
+    let is_bad = |h: &Hop<'_>| loss_ratio(h).is_ok_and(|f| f.value >= LOSS);
+    let siblings = hop.siblings();
+    let caller = hop.run.stack.callers(hop.name).first().copied();
+    if siblings.len() > 1 && siblings.iter().all(is_bad) && caller.is_some_and(|c| is_bad(&hop.other(c))) {
+        return caller;
+    }
+    let calls: Vec<Hop<'a>> = hop.host()?.calls.iter().map(|c| hop.other(c)).collect();
+    let bad: Vec<_> = calls.iter().filter(|h| is_bad(h)).collect();
+    (bad.len() == 1 || (!bad.is_empty() && bad.len() < calls.len())).then(|| bad[0].name)
+}
+
+/// The callee to which nearly all retransmits of the sockets now open went, when there are several.
+fn worst_peer(hop: &Hop<'_>) -> Option<Fact> {
+    let at = hop.at(Level::At).ok()?;
+    let to = |peer: &str| at.one(&CONN_OUT_RETRANSMITS, peer).unwrap_or(0.0);
+    let peers = hop.items(&CONN_OUT_RETRANSMITS);
+    let all: f64 = peers.iter().map(|p| to(p)).sum();
+    let worst = peers.iter().filter(|_| peers.len() > 1).find(|p| all > 0.0 && to(p) > 0.8 * all)?;
+    hop.fact(format!("{} to {worst}", CONN_OUT_RETRANSMITS.name), "", |r| r.one(&CONN_OUT_RETRANSMITS, worst)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, finding, score};
+    use proptest::prelude::*;
+
+    /// 3 % loss on the link of s1: 182 and 226 retransmits/s, 13,034 requests/s.
+    fn lab(s1: f64) -> Lab {
+        Lab::healthy().throughput(13_034.0).per_second("s1", &TCP_RETRANSMITS, "", s1).per_second(
+            "lb",
+            &TCP_RETRANSMITS,
+            "",
+            226.0,
+        )
+    }
+
+    #[test]
+    fn names_the_far_end() {
+        let found = finding(CAUSE.id, "s1", &lab(182.0)).unwrap();
+        assert!((found.score - 226.0 * 0.2 / 64.0).abs() < 0.01, "{}", found.score);
+        assert_eq!(score(CAUSE.id, "lb", &lab(182.0)), 0.0);
+        assert_eq!(score(CAUSE.id, "s2", &lab(182.0)), 0.0);
+    }
+
+    #[test]
+    fn names_the_common_end() {
+        let all = lab(182.0).per_second("s2", &TCP_RETRANSMITS, "", 182.0);
+        assert!(score(CAUSE.id, "lb", &all) > 0.5);
+        assert_eq!(score(CAUSE.id, "s1", &all), 0.0);
+        let client_link = lab(0.0);
+        assert!(score(CAUSE.id, "lb", &client_link) > 0.5);
+    }
+
+    #[test]
+    fn silent_and_border() {
+        assert_eq!(score(CAUSE.id, "s1", &Lab::healthy()), 0.0);
+        let rare = Lab::healthy().per_second("lb", &TCP_RETRANSMITS, "", 3.0);
+        assert_eq!(score(CAUSE.id, "lb", &rare), 0.0, "1 in 10,000");
+        let syn_only = lab(0.0).per_second("lb", &TCP_SYN_RETRANSMITS, "", 226.0);
+        assert_eq!(score(CAUSE.id, "lb", &syn_only), 0.0, "SYNs belong to the accept queue");
+        assert_eq!(score(CAUSE.id, "s1", &lab(15.0)), 0.0);
+        assert!(score(CAUSE.id, "s1", &lab(33.0)) > 0.0);
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..900.0, b in 0.0f64..900.0) {
+            prop_assert!(score(CAUSE.id, "s1", &lab(a.min(b))) <= score(CAUSE.id, "s1", &lab(a.max(b))));
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! # Slow upstream
+//!
+//! Requests stay long at a host that hardly works meanwhile: it sleeps, or waits for something outside the stack.
+//!
+//! ## What it sees
+//! Requests in flight at the host (connections that received later than they sent) less those that it passed on, over all requests in
+//! flight; the host's own CPU time, run-queue time and throttling.
+//!
+//! ## Why it limits
+//! With N connections throughput is N / response time, and the response time is this wait.
+//!
+//! ## Evidence
+//! Share of requests that wait there, times the share of time that its workers do not work. The counters resolve 4 ms (one tick of the
+//! kernel's clock), so a wait below 3 ms is not claimed.
+//!
+//! ## What it is not
+//! A host whose CPU, quota or locks are busy: those have causes of their own.
+//!
+//! ## Fix
+//! Mend or cache the wait; more requests at once where nothing is saturated.
+//!
+//! ## References
+//! Little's law; Linux tcp_info `tcpi_last_data_recv`, `tcpi_last_data_sent`.
+
+use super::cpu_quota_throttled::THROTTLED;
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
+};
+use crate::facts::{Fact, Hop, Reader};
+use prony_model::metric::{CGROUP_THROTTLED_TIME, CONN_IN_BUSY, CONN_OUT_WAITING, TCP_PASSIVE_OPENS};
+use prony_model::stack::Role;
+use prony_model::{Gap, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "slow-upstream",
+    layer: Layer::Upstream,
+    title: "slow upstream",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("slow_upstream.rs"),
+};
+
+/// Shortest wait that the counters can show, in milliseconds: they tick every 4 ms (CONFIG_HZ=250).
+const WAIT_MS: f64 = 3.0;
+/// Its origin.
+const ORIGIN: &str = "definition: tcp_info tells times in ticks of 4 ms";
+/// Share of request time from which a wait matters. A guess.
+const SHARE_MIN: f64 = 0.1;
+/// A worker busier than this is not waiting. A guess.
+const BUSY_WORKER: f64 = 0.7;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    if hop.host().is_some_and(|h| h.role == Role::Proxy) {
+        return does_not_apply(hop, "is a proxy: what it waits for has causes of its own");
+    }
+    let wait = hop.fact("own wait per request", "ms", |r| Ok(waiting(r)? / r.requests()? * 1e3))?;
+    if wait.value < WAIT_MS {
+        return ruled_out(&wait, WAIT_MS, ORIGIN, "requests do not stay long");
+    }
+    let busy = hop.fact("busiest worker", "share", busiest_worker)?;
+    if busy.value > BUSY_WORKER {
+        return ruled_out(&busy, BUSY_WORKER, "guess", "requests stay long because its workers are busy");
+    }
+    if let Ok(throttled) = hop.summary(&CGROUP_THROTTLED_TIME)
+        && throttled.value >= THROTTLED
+    {
+        return ruled_out(&throttled, THROTTLED, "guess", "requests stay long because it is stopped by a quota");
+    }
+    let at = hop.at(Level::At)?;
+    let share = waiting(&at)? / at.in_flight()? * (1.0 - busy.value);
+    let siblings = hop.siblings().len().max(1) as f64;
+    if share < SHARE_MIN / siblings {
+        return ruled_out(&wait, WAIT_MS, ORIGIN, "few requests wait there");
+    }
+    finding(hop, wait, busy, share)
+}
+
+fn finding(hop: &Hop<'_>, wait: Fact, busy: Fact, share: f64) -> Result<Judgement, Gap> {
+    let claim = format!("a request stays {:.1} ms at {}, which hardly works meanwhile", wait.value, hop.name);
+    let mut finding = Finding::new(wait, WAIT_MS, ORIGIN, &claim, share)
+        .and(Ok(busy), "its busiest worker is mostly idle")
+        .and(hop.fact("in flight at the hop", "", waiting), "requests in flight at the hop itself")
+        .and(hop.summary(&TCP_PASSIVE_OPENS), "connections that it accepts per second")
+        .mend("mend or cache what the server waits for; until then allow more requests at once", None)
+        .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
+        .rising(hop.fact("in flight at the hop", "", waiting))
+        .tested_by(Dose::Concurrency);
+    finding.adds_up = true;
+    finding.fires()
+}
+
+/// Requests in flight at the hop that it did not pass on: its own sockets, else those of its callers that lead to it.
+fn waiting(r: &Reader<'_>) -> Result<f64, Gap> {
+    let inside = r.sum(&CONN_IN_BUSY).or_else(|gap| awaited_by_callers(r).ok_or(gap))?;
+    let passed_on = r.sum(&CONN_OUT_WAITING).unwrap_or(0.0);
+    Ok((inside - passed_on).max(0.0))
+}
+
+fn awaited_by_callers(r: &Reader<'_>) -> Option<f64> {
+    let addr = r.hop.host()?.addr.as_deref()?;
+    let mut awaited = None;
+    for caller in r.hop.run.stack.callers(r.hop.name) {
+        let caller = Reader { hop: r.hop.other(caller), trial: r.trial };
+        for peer in caller.hop.items(&CONN_OUT_WAITING) {
+            if peer.rsplit_once(':').is_some_and(|(host, _)| host == addr) {
+                *awaited.get_or_insert(0.0) += caller.one(&CONN_OUT_WAITING, peer).ok()?;
+            }
+        }
+    }
+    awaited
+}
+
+fn busiest_worker(r: &Reader<'_>) -> Result<f64, Gap> {
+    match r.worker_loads() {
+        Ok(shares) => Ok(shares.into_iter().fold(0.0, f64::max)),
+        Err(_) => Ok((r.process_cpu()? / r.hop.cpus()?.len() as f64).min(1.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, finding, score};
+    use proptest::prelude::*;
+
+    /// 50 ms at s1 and s2, 1,233 requests/s, CPUs idle.
+    fn lab(busy_s1: f64) -> Lab {
+        Lab::healthy()
+            .throughput(1_233.0)
+            .cpu("0", 0.03, 0.03, 0.02)
+            .cpu("1", 0.03, 0.03, 0.02)
+            .own("s1", 0.03)
+            .own("s2", 0.03)
+            .per_second("s1", &prony_model::metric::TCP_IN_SEGMENTS, "", 1_849.0)
+            .per_second("s2", &prony_model::metric::TCP_IN_SEGMENTS, "", 1_849.0)
+            .gauge("s1", &CONN_IN_BUSY, "80", busy_s1)
+            .gauge("s2", &CONN_IN_BUSY, "80", 31.0)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        let found = finding(CAUSE.id, "s1", &lab(31.0)).unwrap();
+        assert!((found.score - 31.0 / 64.0 * 0.96).abs() < 0.001, "{}", found.score);
+        assert_eq!(found.dose, Dose::Concurrency);
+        assert_eq!(score(CAUSE.id, "s1", &Lab::healthy()), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(31.0)), 0.0, "the proxy only passes on");
+        assert_eq!(score(CAUSE.id, "s1", &lab(1.8)), 0.0, "under 3 ms");
+        assert_eq!(score(CAUSE.id, "s1", &lab(31.0).own("s1", 0.9)), 0.0, "busy, not waiting");
+        let throttled = lab(31.0).per_second("s1", &CGROUP_THROTTLED_TIME, "", 0.3);
+        assert_eq!(score(CAUSE.id, "s1", &throttled), 0.0);
+    }
+
+    #[test]
+    fn callers_tell_when_its_own_sockets_were_not_read() {
+        let unseen = lab(0.0).without("s1", &CONN_IN_BUSY).gauge("lb", &CONN_OUT_WAITING, "10.77.0.11:80", 31.0);
+        assert!(score(CAUSE.id, "s1", &unseen) > 0.4);
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..64.0, b in 0.0f64..64.0) {
+            prop_assert!(score(CAUSE.id, "s1", &lab(a.min(b))) <= score(CAUSE.id, "s1", &lab(a.max(b))));
+        }
+    }
+}

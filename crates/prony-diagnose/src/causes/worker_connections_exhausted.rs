@@ -1,0 +1,87 @@
+//! # Worker connections exhausted
+//!
+//! nginx has no connection slot left for clients or for the way to the servers.
+//!
+//! ## What it sees
+//! Error-log lines `worker_connections are not enough` within the scored time. nginx writes at most one per second, so one line is enough.
+//!
+//! ## Why it limits
+//! Waiting clients are not accepted, idle ones are closed, requests to servers fail at once. CPUs may be idle.
+//!
+//! ## Evidence
+//! The share of the clients' connections that the hop does not hold, or the share of requests that fail, whichever is greater.
+//!
+//! ## What it is not
+//! A lack of file descriptors: other lines. A limit that is near but not reached: no line.
+//!
+//! ## Fix
+//! Raise `worker_connections`: clients and servers both count. prony has no knob for it yet.
+//!
+//! ## References
+//! nginx `ngx_core_module`, directive `worker_connections` (default 512; upstream connections count too).
+
+use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, ruled_out};
+use crate::facts::Hop;
+use prony_model::metric::{CONN_IN, ERROR_LOG_NO_WORKER_CONNECTIONS};
+use prony_model::{Gap, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "worker-connections-exhausted",
+    layer: Layer::Connections,
+    title: "worker connections exhausted",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("worker_connections_exhausted.rs"),
+};
+
+/// Lines per second from which it matters: nginx writes about one per second while it lasts (`ngx_drain_connections`).
+const LINES_PER_S: f64 = 0.2;
+/// What is explained when only the line is known. A guess.
+const SHARE_UNKNOWN: f64 = 0.3;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let lines = hop.summary(&ERROR_LOG_NO_WORKER_CONNECTIONS)?;
+    if lines.value < LINES_PER_S {
+        return ruled_out(&lines, LINES_PER_S, "guess", "no worker complains of too few connections");
+    }
+    let at = hop.at(Level::At)?;
+    let wanted = f64::from(at.trial.plan.connections);
+    let missing = if hop.is_entry() { at.sum(&CONN_IN).map_or(0.0, |held| 1.0 - held / wanted) } else { 0.0 };
+    let share = missing.max(at.trial.result.error_share()).max(SHARE_UNKNOWN);
+    let claim = format!("workers of {} have no connection slot left", hop.name);
+    Finding::new(lines, LINES_PER_S, "guess", &claim, share)
+        .and(hop.summary(&CONN_IN), "client connections that it holds")
+        .mend("raise worker_connections: two per request in flight, with room", None)
+        .gaining(Some(gain_of_share(share, gain_until_full(hop))))
+        .tested_by(Dose::Untestable("no knob turns worker_connections"))
+        .fires()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, score};
+    use proptest::prelude::*;
+
+    fn lab(held: f64) -> Lab {
+        let lab = Lab::healthy().per_second("lb", &ERROR_LOG_NO_WORKER_CONNECTIONS, "", 1.0);
+        Lab { n: [128.0, 128.0, 256.0], ..lab.gauge("lb", &CONN_IN, "80", held) }
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        assert!((score(CAUSE.id, "lb", &lab(50.0)) - 78.0 / 128.0).abs() < 1e-6);
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
+        let border = lab(50.0).per_second("lb", &ERROR_LOG_NO_WORKER_CONNECTIONS, "", 0.1);
+        assert_eq!(score(CAUSE.id, "lb", &border), 0.0);
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn fewer_held_never_score_less(a in 0.0f64..128.0, b in 0.0f64..128.0) {
+            prop_assert!(score(CAUSE.id, "lb", &lab(a.max(b))) <= score(CAUSE.id, "lb", &lab(a.min(b))));
+        }
+    }
+}

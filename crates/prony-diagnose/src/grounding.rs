@@ -1,0 +1,198 @@
+//! Whether a finding is grounded: structure, deviation, order in time, and the response to interventions.
+//!
+//! It tests findings and ranks nothing. Invariant: a test that could not be made does not hold, and says why.
+
+use crate::cause::{Dose, Finding};
+use crate::facts::Hop;
+use prony_model::diagnosis::GroundingTest;
+use prony_model::{Intervention, InterventionKind};
+
+/// Elasticity from which throughput counts as following; 1 is expected of a sole bottleneck, 0 of a free resource (methods.md).
+/// The middle between the measured controls (up to 0.12) and suspects (from 0.99) would be 0.55; an interval may reach lower. A guess.
+const FOLLOWS: f64 = 0.5;
+/// Elasticity below which throughput does not follow. A guess; measured controls reached 0.12.
+const STANDS_STILL: f64 = 0.35;
+/// A removal that brings less than this part of the predicted gain speaks against the cause. A guess.
+const REMOVAL_PART: f64 = 0.25;
+/// A predicted gain below this is too small for its absence to speak against the cause. A guess: pairs detect about 5 %.
+const GAIN_TO_SEE: f64 = 0.1;
+/// The key fact must be so much greater at the knee than at half load. A guess.
+const RISE: f64 = 1.05;
+/// And must not fall by more than this beyond it.
+const HOLDS_BEYOND: f64 = 0.7;
+
+/// How the stack answered to an intervention on a finding.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Response {
+    /// Throughput followed.
+    Follows(String),
+    /// Throughput did not follow: the finding is not the limit.
+    Contradicts(String),
+    /// Too wide to say, or the control moved too.
+    Unclear(String),
+    /// Not done, or cannot be done.
+    NotTested(String),
+}
+
+/// The interval of an intervention that was done.
+struct Seen {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Seen {
+    fn of(intervention: &Intervention) -> Option<Self> {
+        Some(Self { value: intervention.elasticity?, low: intervention.low?, high: intervention.high? })
+    }
+    fn text(&self) -> String {
+        format!("{:.2} ({:.2} to {:.2})", self.value, self.low, self.high)
+    }
+}
+
+/// The last intervention done that tests a finding at a hop, control or not: a control that answers is evidence too.
+fn test_of<'a>(hop: &Hop<'a>, finding: &Finding) -> Option<&'a Intervention> {
+    let own_knob = |i: &Intervention| match &i.what {
+        InterventionKind::Removal { knob } => finding.remedies.iter().any(|r| r.knob.as_ref() == Some(knob)),
+        InterventionKind::Cpu | InterventionKind::LinkRate { .. } => i.target == hop.name,
+        InterventionKind::Concurrency => true,
+    };
+    let mut done = hop.run.interventions.iter().rev().filter(|i| i.elasticity.is_some());
+    done.find(|i| finding.dose.is_tested_by(&i.what) && own_knob(i))
+}
+
+/// How throughput answered.
+pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
+    if let Dose::Untestable(why) = finding.dose {
+        return Response::NotTested(format!("not tested: {why}"));
+    }
+    let Some((intervention, seen)) = test_of(hop, finding).and_then(|i| Some((i, Seen::of(i)?))) else {
+        return Response::NotTested("no intervention was made".to_string());
+    };
+    if let InterventionKind::Removal { knob } = &intervention.what {
+        return removal(&seen, &knob.to_string_pair(), finding);
+    }
+    let what = match intervention.what {
+        InterventionKind::Cpu => format!("with {} given less CPU, throughput followed by", hop.name),
+        InterventionKind::LinkRate { .. } => {
+            format!("with the link of {} made slower, throughput followed by", hop.name)
+        }
+        InterventionKind::Concurrency | InterventionKind::Removal { .. } => {
+            "with more connections, throughput followed by".to_string()
+        }
+    };
+    let detail = format!("{what} {}, 1 is expected", seen.text());
+    if seen.low > 0.0 && seen.value >= FOLLOWS {
+        Response::Follows(detail)
+    } else if seen.high < FOLLOWS || (seen.value < STANDS_STILL && seen.high - seen.low < 1.0) {
+        Response::Contradicts(detail)
+    } else {
+        Response::Unclear(detail)
+    }
+}
+
+fn removal(seen: &Seen, knob: &str, finding: &Finding) -> Response {
+    let predicted = finding.gain.unwrap_or(0.0);
+    let detail = format!("with {knob}, throughput changed by {}; predicted {predicted:.2}", seen.text());
+    if seen.low > 0.0 {
+        Response::Follows(detail)
+    } else if predicted >= GAIN_TO_SEE && seen.high < REMOVAL_PART * predicted {
+        Response::Contradicts(detail)
+    } else {
+        Response::Unclear(detail)
+    }
+}
+
+/// A knob as `name=value`.
+trait ToPair {
+    fn to_string_pair(&self) -> String;
+}
+impl ToPair for prony_model::Knob {
+    fn to_string_pair(&self) -> String {
+        format!("{}={}", self.id, self.value)
+    }
+}
+
+/// The four tests of a finding.
+pub fn tests(hop: &Hop<'_>, finding: &Finding) -> Vec<GroundingTest> {
+    vec![structure(hop), deviation(finding), order(finding), answer(hop, finding)]
+}
+
+fn test(name: &str, holds: bool, detail: String) -> GroundingTest {
+    GroundingTest { test: name.to_string(), holds, detail }
+}
+
+fn structure(hop: &Hop<'_>) -> GroundingTest {
+    let path = hop.run.stack.path();
+    let served = hop.at(prony_model::Level::At).and_then(|r| r.requests());
+    match (path.contains(&hop.name), served) {
+        (true, Ok(rate)) => {
+            let callers = hop.run.stack.callers(hop.name);
+            let by = if callers.is_empty() { "clients".to_string() } else { callers.join(", ") };
+            test(
+                "structure",
+                rate > 0.0,
+                format!("{} is on the path, {rate:.0} requests/s come to it from {by}", hop.name),
+            )
+        }
+        (true, Err(gap)) => test("structure", false, gap.to_string()),
+        (false, _) => test("structure", true, format!("{} drives the load", hop.name)),
+    }
+}
+
+fn deviation(finding: &Finding) -> GroundingTest {
+    let Some(first) = finding.evidence.first() else {
+        return test("deviation", false, "no evidence".to_string());
+    };
+    let border = first.threshold.unwrap_or(0.0);
+    test(
+        "deviation",
+        first.value >= border,
+        format!("{} is {:.3}, the border is {border:.3} ({})", first.metric, first.value, first.origin),
+    )
+}
+
+fn order(finding: &Finding) -> GroundingTest {
+    let key = &finding.key;
+    let Some(below) = key.baseline else {
+        return test("order", false, format!("{} was not read below the knee", key.name));
+    };
+    let rises = key.value >= below * RISE;
+    let holds_beyond = key.beyond.is_none_or(|beyond| beyond >= key.value * HOLDS_BEYOND);
+    let beyond = key.beyond.map_or("not read".to_string(), |b| format!("{b:.3}"));
+    test(
+        "order",
+        rises && holds_beyond,
+        format!("{} goes {below:.3}, {:.3}, {beyond} below, at and beyond the knee", key.name, key.value),
+    )
+}
+
+fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
+    let (followed, mut detail) = match response(hop, finding) {
+        Response::Follows(detail) => (true, detail),
+        Response::Contradicts(detail) | Response::Unclear(detail) | Response::NotTested(detail) => (false, detail),
+    };
+    let suspect = test_of(hop, finding).and_then(Seen::of).map_or(1.0, |s| s.value.abs());
+    let needs_control = finding.dose != Dose::Concurrency;
+    let controls = hop.run.interventions.iter().filter(|i| i.control && i.target != hop.name);
+    let mut quiet = !needs_control;
+    for (control, seen) in controls.filter_map(|i| Some((i, Seen::of(i)?))) {
+        let covers_zero = seen.low <= 0.0 && seen.high >= 0.0;
+        let small = seen.value.abs() < STANDS_STILL && seen.value.abs() < 0.5 * suspect;
+        // A wide interval covers 0 easily, so the value itself must stay below the border as well.
+        quiet = seen.value.abs() < STANDS_STILL && (covers_zero || small);
+        let verdict = if quiet { "it stood still, as it should" } else { "it should have stood still" };
+        detail = format!("{detail}; control {}: {}, {verdict}", control.target, seen.text());
+    }
+    if !quiet && !hop.run.interventions.iter().any(|i| i.control) {
+        detail = format!("{detail}; no control was made");
+    }
+    test("response", followed && quiet, detail)
+}
+
+/// Hosts whose CPU throughput followed although nobody suspected it, with the elasticity.
+pub fn surprising_hosts(run: &prony_model::Run) -> Vec<(&str, f64)> {
+    let cpu = run.interventions.iter().filter(|i| i.what == InterventionKind::Cpu);
+    let seen = cpu.filter_map(|i| Some((i.target.as_str(), Seen::of(i)?)));
+    seen.filter(|(_, s)| s.low > 0.0 && s.value >= FOLLOWS).map(|(host, s)| (host, s.value)).collect()
+}

@@ -1,0 +1,73 @@
+//! What to do next to test a diagnosis: the suspect first, then the negative control.
+//!
+//! It plans and does nothing. Invariant: at most one suspect and one control, and nothing that was done already.
+
+use crate::cause::{Dose, cpu_is_full};
+use crate::facts::Hop;
+use crate::verdict::{Standing, standing};
+use prony_model::stack::Role;
+use prony_model::{Diagnosis, Intervention, InterventionKind, Level, Run};
+
+/// Share by which CPU and links are made slower: at 20 % suspect and control separate within six pairs of 2 s (methods.md).
+const DOSE: f64 = 0.2;
+/// Share by which connections are raised. A guess: enough to see, little enough to stay on the same part of the curve.
+const MORE_CONNECTIONS: f64 = 0.5;
+
+/// The interventions that would test the verdict of `diagnosis`: the suspect, then the negative control; each with `pairs` 0.
+/// Empty when nothing can be tested, and when it was done.
+pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention> {
+    let standing = standing(run);
+    let of_verdict = |s: &&Standing<'_>| s.cause.id == diagnosis.verdict.cause && s.hop.name == diagnosis.verdict.hop;
+    let mut plan = Vec::new();
+    if let Some(suspect) = standing.iter().find(of_verdict) {
+        plan.extend(suspect_of(suspect));
+        plan.extend(control_for(&suspect.hop).map(|hop| planned(hop.name, InterventionKind::Cpu, true, DOSE)));
+    } else if diagnosis.verdict.cause == "none" && is_closed_loop(run) {
+        plan.push(planned("", InterventionKind::Concurrency, false, MORE_CONNECTIONS));
+    }
+    let is_done = |p: &Intervention| {
+        run.interventions.iter().any(|i| i.target == p.target && i.what == p.what && i.elasticity.is_some())
+    };
+    plan.retain(|p| !is_done(p));
+    plan
+}
+
+fn is_closed_loop(run: &Run) -> bool {
+    run.level(Level::At).is_some_and(|t| t.plan.rate.is_none())
+}
+
+fn planned(target: &str, what: InterventionKind, control: bool, dose: f64) -> Intervention {
+    let target = target.to_string();
+    Intervention { target, what, control, dose, elasticity: None, low: None, high: None, pairs: 0 }
+}
+
+fn suspect_of(suspect: &Standing<'_>) -> Option<Intervention> {
+    let (what, dose) = match &suspect.finding.dose {
+        Dose::Cpu => (InterventionKind::Cpu, DOSE),
+        Dose::Link { interface, bits_per_s } => {
+            (InterventionKind::LinkRate { interface: interface.clone(), from_bits_per_s: *bits_per_s }, DOSE)
+        }
+        Dose::Concurrency if is_closed_loop(suspect.hop.run) => (InterventionKind::Concurrency, MORE_CONNECTIONS),
+        Dose::Removal => {
+            let knob = suspect.finding.remedies.iter().find_map(|r| r.knob.clone())?;
+            (InterventionKind::Removal { knob }, 1.0)
+        }
+        Dose::Concurrency | Dose::Untestable(_) => return None,
+    };
+    Some(planned(suspect.hop.name, what, false, dose))
+}
+
+/// The hop that should not matter: on no CPU that the suspect uses and on none that is full; a server rather than a proxy, the idlest first.
+fn control_for<'a>(suspect: &Hop<'a>) -> Option<Hop<'a>> {
+    let others = Hop::path(suspect.run).into_iter().filter(|h| h.name != suspect.name);
+    let free = others.filter(|h| matches!(cpu_is_full(h), Ok(false)));
+    let rank = |h: &Hop<'_>| {
+        let is_proxy = h.host().is_some_and(|h| h.role == Role::Proxy);
+        let own = h.at(Level::At).and_then(|r| r.own_cpu()).unwrap_or(f64::INFINITY);
+        (h.shares_cpu_with(suspect), is_proxy, own)
+    };
+    free.min_by(|a, b| {
+        let ((a1, a2, a3), (b1, b2, b3)) = (rank(a), rank(b));
+        (a1, a2).cmp(&(b1, b2)).then(a3.total_cmp(&b3))
+    })
+}

@@ -1,0 +1,282 @@
+//! Synthetic runs for tests: a healthy proxy stack with realistic figures, changed line by line.
+//!
+//! Figures are those of a two-CPU machine with the stack of `labs/proxy.toml`: client, lb (CPU 0), s1 and s2 (CPU 1).
+//! Counters are given per second, gauges as they are, each for the levels below, at and beyond.
+
+use crate::cause::{Finding, Judgement};
+use crate::facts::Hop;
+use prony_model::load::ThreadUse;
+use prony_model::metric::*;
+use prony_model::{
+    Arrivals, Latency, Level, LoadPlan, LoadResult, Metric, MetricKind, Nanos, Purpose, Rate, Run, SeriesKey, Stack,
+    Trial, Window,
+};
+use std::collections::BTreeMap;
+
+const STACK: &str = r#"
+name = "nginx proxy, two file servers"
+entry = "http://10.77.0.2:8080/616"
+[host.client]
+role = "generator"
+at = "netns:client"
+cpus = "1"
+[host.lb]
+role = "proxy"
+at = "netns:lb"
+cpus = "0"
+software = "nginx"
+addr = "10.77.0.2"
+logs = { access = "/run/lb/access.log", error = "/run/lb/error.log" }
+calls = ["s1", "s2"]
+[host.s1]
+role = "server"
+at = "netns:s1"
+cpus = "1"
+addr = "10.77.0.11"
+[host.s2]
+role = "server"
+at = "netns:s2"
+cpus = "1"
+addr = "10.77.0.12"
+"#;
+
+/// Values below, at and beyond the knee.
+pub type Levels = [f64; 3];
+
+/// A run in the making.
+#[derive(Clone)]
+pub struct Lab {
+    /// The stack.
+    pub stack: Stack,
+    /// Requests per second.
+    pub x: Levels,
+    /// Connections.
+    pub n: Levels,
+    /// Mean response time in microseconds.
+    pub r_us: Levels,
+    /// CPUs that the generator's one thread uses.
+    pub generator: f64,
+    /// Open loop at this rate at the level `at`.
+    pub rate: Option<f64>,
+    /// Values by host, metric and item.
+    pub values: BTreeMap<(String, String, String), Levels>,
+}
+
+impl Lab {
+    /// 64 connections, 15,300 requests/s, CPU 0 full of lb, CPU 1 half idle: an honest limit.
+    pub fn healthy() -> Self {
+        let mut lab = Self {
+            stack: Stack::parse("stack.toml", STACK).unwrap(),
+            x: [7_650.0, 15_300.0, 15_400.0],
+            n: [64.0, 64.0, 128.0],
+            r_us: [400.0, 64.0 / 15_300.0 * 1e6, 128.0 / 15_400.0 * 1e6],
+            generator: 0.15,
+            rate: None,
+            values: BTreeMap::new(),
+        }
+        .cpu("0", 0.35, 0.35, 0.27)
+        .cpu("1", 0.2, 0.2, 0.1);
+        for host in ["lb", "s1", "s2"] {
+            let half = if host == "lb" { 15_300.0 } else { 7_650.0 };
+            lab = lab
+                .own(host, if host == "lb" { 0.7 } else { 0.1 })
+                .per_second(host, &TCP_PASSIVE_OPENS, "", 10.0)
+                .per_second(host, &TCP_ACTIVE_OPENS, "", if host == "lb" { 27.5 } else { 0.0 })
+                .per_second(host, &TCP_IN_SEGMENTS, "", half * 3.0)
+                .per_second(host, &TCP_OUT_SEGMENTS, "", half * 3.0)
+                .per_second(host, &TCP_ORIGINAL_SENT, "", half * 2.0)
+                .gauge(host, &SOCK_TIME_WAIT, "", 2.0)
+                .gauge(host, &PORT_RANGE, "", 28_232.0)
+                .gauge(host, &CONN_IN, "80", if host == "lb" { 64.0 } else { 30.0 })
+                .gauge(host, &CONN_IN_BUSY, "80", if host == "lb" { 60.0 } else { 0.4 })
+                .gauge(host, &PRICE_CONNECT, "", 40.0)
+                .gauge(host, &PRICE_LOG_WRITE, "", 2.0)
+                .gauge(host, &QDISC_BACKLOG, "eth0 noqueue", 0.0)
+                .gauge(host, &IF_RPS_CPUS, "eth0", 0.0)
+                .gauge(host, &IF_RX_QUEUES, "eth0", 1.0)
+                .gauge(host, &LOOK_WAIT, "ep_poll", 0.1)
+                .per_second(host, &IF_TX_BYTES, "eth0", half * 1_700.0)
+                .per_second(host, &IF_TX_PACKETS, "eth0", half * 3.0);
+            for quiet in QUIET {
+                lab = lab.per_second(host, quiet, if quiet.item.is_empty() { "" } else { "eth0 noqueue" }, 0.0);
+            }
+            for cpu in ["0", "1"] {
+                lab = lab.per_second(host, &SOFTNET_PROCESSED, cpu, 90_000.0).per_second(
+                    host,
+                    &SOFTNET_STEERED,
+                    cpu,
+                    0.0,
+                );
+            }
+        }
+        lab.gauge("lb", &CONN_OUT_WAITING, "10.77.0.11:80", 1.0)
+            .gauge("lb", &CONN_OUT_WAITING, "10.77.0.12:80", 1.0)
+            .gauge("lb", &CONN_OUT_RETRANSMITS, "10.77.0.11:80", 0.0)
+            .per_second("lb", &LOG_SIZE, "/run/lb/access.log", 15_300.0 * 300.0)
+            .gauge("lb", &LOOK_LOG_STEP, "/run/lb/access.log", 65_400.0)
+            .gauge("lb", &LOOK_LOG_LINE, "/run/lb/access.log", 300.0)
+    }
+
+    /// The time of one CPU, seen by every host of the machine.
+    pub fn cpu(mut self, cpu: &str, user: f64, system: f64, softirq: f64) -> Self {
+        let idle = (1.0 - user - system - softirq).max(0.0);
+        for host in ["client", "lb", "s1", "s2"] {
+            self = self
+                .per_second(host, &CPU_USER, cpu, user)
+                .per_second(host, &CPU_SYSTEM, cpu, system)
+                .per_second(host, &CPU_SOFTIRQ, cpu, softirq)
+                .levels(host, &CPU_IDLE, cpu, [(1.0 + idle) / 2.0, idle, idle]);
+        }
+        self
+    }
+
+    /// CPUs that a hop's one worker uses.
+    pub fn own(self, host: &str, cpus: f64) -> Self {
+        self.per_second(host, &CGROUP_USAGE, "", cpus).worker(host, "101", cpus)
+    }
+
+    /// One worker.
+    pub fn worker(self, host: &str, pid: &str, cpus: f64) -> Self {
+        self.per_second(host, &PROC_RUN, pid, cpus)
+            .per_second(host, &PROC_RUN_DELAY, pid, 0.01)
+            .gauge(host, &PROC_IS_WORKER, pid, 1.0)
+            .gauge(host, &PROC_TRACER, pid, 0.0)
+            .gauge(host, &PROC_DESCRIPTORS, pid, 150.0)
+            .gauge(host, &PROC_DESCRIPTOR_LIMIT, pid, 1024.0)
+    }
+
+    /// A value for each level.
+    pub fn levels(mut self, host: &str, metric: &Metric, item: &str, values: Levels) -> Self {
+        self.values.insert((host.into(), metric.name.into(), item.into()), values);
+        self
+    }
+
+    /// A counter that grows so fast at the knee, and half as fast below it.
+    pub fn per_second(self, host: &str, metric: &Metric, item: &str, rate: f64) -> Self {
+        self.levels(host, metric, item, [rate / 2.0, rate, rate])
+    }
+
+    /// A gauge that does not move.
+    pub fn gauge(self, host: &str, metric: &Metric, item: &str, value: f64) -> Self {
+        self.levels(host, metric, item, [value; 3])
+    }
+
+    /// Throughput at the knee (half below it, the same beyond) and the response time that N connections make of it.
+    pub fn throughput(mut self, x: f64) -> Self {
+        self.x = [x / 2.0, x, x];
+        self.r_us = [self.r_us[0], self.n[1] / x * 1e6, self.n[2] / x * 1e6];
+        self
+    }
+
+    /// The metric was not read on that host.
+    pub fn without(mut self, host: &str, metric: &Metric) -> Self {
+        self.values.retain(|(h, m, _), _| h != host || m != metric.name);
+        self
+    }
+
+    /// The recorded run.
+    pub fn run(&self) -> Run {
+        let mut run = Run { stack: self.stack.clone(), ..Run::default() };
+        let purposes = [
+            Purpose::Level { level: Level::Below },
+            Purpose::Level { level: Level::At },
+            Purpose::Level { level: Level::Beyond },
+            Purpose::Inspect,
+        ];
+        for (i, purpose) in purposes.into_iter().enumerate() {
+            let column = if i == 3 { 1 } else { i };
+            run.trials.push(self.trial(i, column, purpose));
+        }
+        for ((host, metric, item), levels) in &self.values {
+            let kind = find(metric).unwrap().kind;
+            let key = SeriesKey { host: host.clone(), metric: metric.clone(), item: item.clone() };
+            let mut count = 1_000.0;
+            for trial in &run.trials {
+                let value = levels[if trial.id == 3 { 1 } else { trial.id as usize }];
+                for step in 0..=2 {
+                    let at_ns = trial.window.from_ns + step * 1_000_000_000;
+                    let now = if kind == MetricKind::Gauge { value } else { count + value * step as f64 };
+                    run.series.push(key.clone(), at_ns, now);
+                }
+                count += value * 2.0;
+            }
+        }
+        run
+    }
+
+    fn trial(&self, number: usize, level: usize, purpose: Purpose) -> Trial {
+        let from_ns = 1_000_000_000 + number as u64 * 3_000_000_000;
+        let rate = if level == 0 { Some(self.x[0]) } else { self.rate.map(|r| if level == 2 { 1.5 * r } else { r }) };
+        let plan = LoadPlan {
+            url: self.stack.entry.clone(),
+            connections: self.n[level] as u32,
+            threads: 1,
+            cpus: vec![1],
+            rate: rate.map(Rate),
+            arrivals: Arrivals::Constant,
+            warmup: Nanos(0),
+            duration: Nanos::from_millis(2_000),
+            timeout: Nanos::from_millis(10_000),
+            keepalive: true,
+            requests_per_connection: None,
+            headers: vec![],
+            method: "GET".into(),
+            body: vec![],
+            requests: vec![],
+            seed: 1,
+        };
+        let latency = Latency { mean_us: self.r_us[level], p99_us: self.r_us[level] * 3.0, ..Latency::default() };
+        let cpu_us = self.generator * if level == 0 { 0.5e6 } else { 1e6 };
+        let result = LoadResult {
+            duration_s: 2.0,
+            completed: (self.x[level] * 2.0) as u64,
+            good_per_s: self.x[level],
+            completed_per_s: self.x[level],
+            latency: latency.clone(),
+            latency_actual: latency,
+            threads: vec![ThreadUse { user_us: cpu_us, system_us: cpu_us, wall_us: 2e6 }],
+            ..LoadResult::default()
+        };
+        let window = Window { from_ns, to_ns: from_ns + 2_000_000_000 };
+        Trial { id: number as u32, purpose, plan, window, result }
+    }
+}
+
+/// Counters that stand still on a healthy host.
+const QUIET: &[&Metric] = &[
+    &TCP_RETRANSMITS,
+    &TCP_SYN_RETRANSMITS,
+    &TCP_FAST_RETRANSMITS,
+    &TCP_LISTEN_OVERFLOWS,
+    &TCP_SYN_QUEUE_DROPS,
+    &CGROUP_THROTTLED_TIME,
+    &CGROUP_OOM_KILLS,
+    &ERROR_LOG_LINES,
+    &ERROR_LOG_NO_PORT,
+    &ERROR_LOG_NO_WORKER_CONNECTIONS,
+    &ERROR_LOG_NO_DESCRIPTORS,
+    &ERROR_LOG_TEMP_FILE,
+    &ERROR_LOG_LIMITING,
+    &QDISC_DROPS,
+    &QDISC_OVERLIMITS,
+];
+
+/// What a cause finds at a hop of a lab.
+pub fn finding(id: &str, host: &str, lab: &Lab) -> Option<Finding> {
+    let run = lab.run();
+    let cause = crate::CAUSES.iter().find(|c| c.id == id).unwrap();
+    match (cause.check)(&Hop { run: &run, name: host }).unwrap() {
+        Judgement::Fires(finding) => Some(*finding),
+        Judgement::Silent(_) => None,
+    }
+}
+
+/// Its score, or 0 when it is silent.
+pub fn score(id: &str, host: &str, lab: &Lab) -> f64 {
+    finding(id, host, lab).map_or(0.0, |f| f.score)
+}
+
+/// Every case builds a whole run, so few of them.
+pub fn few_cases() -> proptest::test_runner::Config {
+    proptest::test_runner::Config::with_cases(24)
+}

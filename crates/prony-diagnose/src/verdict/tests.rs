@@ -1,0 +1,381 @@
+//! Whole diagnoses: of synthetic runs with the figures of planted cases, and of the cases from the field.
+
+use super::*;
+use crate::plan_interventions;
+use crate::testing::Lab;
+use expect_test::{Expect, expect};
+use prony_model::metric::*;
+use prony_model::{InterventionKind, Nanos};
+
+/// Verdict, confidence and candidates in short.
+fn check(lab: &Lab, want: Expect) {
+    want.assert_eq(&short(&diagnose(&lab.run())));
+}
+
+fn short(d: &Diagnosis) -> String {
+    let hop = if d.verdict.hop.is_empty() { String::new() } else { format!(" at {}", d.verdict.hop) };
+    let mut text = format!("{}{hop}, {:?}\n", d.verdict.cause, d.verdict.confidence);
+    for c in &d.candidates {
+        text += &format!("  {} at {}: {:.2}\n", c.cause, c.hop, c.score);
+    }
+    text
+}
+
+fn keepalive_off() -> Lab {
+    Lab::healthy()
+        .throughput(5_050.0)
+        .cpu("0", 0.2, 0.45, 0.34)
+        .own("lb", 0.65)
+        .per_second("lb", &TCP_ACTIVE_OPENS, "", 4_980.0)
+        .per_second("lb", &TCP_IN_SEGMENTS, "", 5_050.0 * 7.0)
+        .per_second("lb", &TCP_OUT_SEGMENTS, "", 5_050.0 * 7.0)
+        .per_second("s1", &TCP_PASSIVE_OPENS, "", 2_490.0)
+        .per_second("s2", &TCP_PASSIVE_OPENS, "", 2_490.0)
+}
+
+/// Adds what the suspect and the control showed.
+fn answered(run: &mut Run, suspect: (f64, f64, f64), control: (f64, f64, f64)) {
+    let mut plan = plan_interventions(run, &diagnose(run));
+    for planned in &mut plan {
+        let (value, low, high) = if planned.control { control } else { suspect };
+        (planned.elasticity, planned.low, planned.high, planned.pairs) = (Some(value), Some(low), Some(high), 6);
+    }
+    run.interventions.append(&mut plan);
+}
+
+#[test]
+fn healthy_stacks_have_no_fault() {
+    check(
+        &Lab::healthy(),
+        expect![[r#"
+        cpu-saturated-kernel at lb, Medium
+          cpu-saturated-kernel at lb: 0.97
+    "#]],
+    );
+    // Half of the limit in open loop.
+    let half = Lab { rate: Some(7_650.0), x: [3_800.0, 7_650.0, 11_000.0], ..Lab::healthy().cpu("0", 0.2, 0.2, 0.1) };
+    check(
+        &half,
+        expect![[r#"
+        none, Medium
+    "#]],
+    );
+    // Two connections: nothing is full, and four bring more.
+    let two = Lab::healthy().cpu("0", 0.25, 0.25, 0.13).cpu("1", 0.25, 0.25, 0.14).own("lb", 0.5);
+    let two = Lab { n: [2.0, 2.0, 4.0], x: [5_000.0, 10_000.0, 14_000.0], r_us: [150.0, 200.0, 285.0], ..two };
+    check(
+        &two,
+        expect![[r#"
+        none, Medium
+    "#]],
+    );
+}
+
+#[test]
+fn each_planted_fault_is_named_at_its_hop() {
+    check(
+        &keepalive_off(),
+        expect![[r#"
+            upstream-keepalive-off at lb, Medium
+              upstream-keepalive-off at lb: 0.65
+              cpu-saturated-kernel at lb: 0.99
+        "#]],
+    );
+    let backlog = keepalive_off()
+        .throughput(5_388.0)
+        .per_second("s1", &TCP_LISTEN_OVERFLOWS, "", 37.3)
+        .per_second("s2", &TCP_LISTEN_OVERFLOWS, "", 37.0)
+        .per_second("lb", &TCP_RETRANSMITS, "", 33.8)
+        .per_second("lb", &TCP_SYN_RETRANSMITS, "", 33.8);
+    check(
+        &backlog,
+        expect![[r#"
+            accept-queue-full at s1, Medium
+              accept-queue-full at s1: 0.53
+              upstream-keepalive-off at lb: 0.31
+              cpu-saturated-kernel at lb: 0.99
+        "#]],
+    );
+    let loss = Lab::healthy().throughput(13_034.0).per_second("s1", &TCP_RETRANSMITS, "", 182.0).per_second(
+        "lb",
+        &TCP_RETRANSMITS,
+        "",
+        226.0,
+    );
+    check(
+        &loss,
+        expect![[r#"
+        packet-loss at s1, Medium
+          packet-loss at s1: 0.71
+          cpu-saturated-kernel at lb: 0.97
+    "#]],
+    );
+    let quota = Lab::healthy().throughput(17_332.0).cpu("0", 0.15, 0.16, 0.12).own("lb", 0.4).per_second(
+        "lb",
+        &CGROUP_THROTTLED_TIME,
+        "",
+        0.56,
+    );
+    check(
+        &quota,
+        expect![[r#"
+        cpu-quota-throttled at lb, Medium
+          cpu-quota-throttled at lb: 0.56
+    "#]],
+    );
+    let slow = Lab::healthy()
+        .throughput(1_233.0)
+        .cpu("0", 0.03, 0.03, 0.02)
+        .cpu("1", 0.03, 0.03, 0.02)
+        .own("s1", 0.03)
+        .own("s2", 0.03)
+        .levels("s1", &CONN_IN_BUSY, "80", [15.0, 31.0, 62.0])
+        .levels("s2", &CONN_IN_BUSY, "80", [15.0, 30.0, 62.0]);
+    check(
+        &slow,
+        expect![[r#"
+            slow-upstream at s1, Medium
+              slow-upstream at s1: 0.90
+        "#]],
+    );
+    let log = Lab::healthy().gauge("lb", &LOOK_LOG_STEP, "/run/lb/access.log", 300.0);
+    check(
+        &log,
+        expect![[r#"
+            access-log-unbuffered at lb, Medium
+              access-log-unbuffered at lb: 0.03
+              cpu-saturated-kernel at lb: 0.97
+        "#]],
+    );
+}
+
+#[test]
+fn what_cannot_be_seen_is_not_judged() {
+    let unseen = Lab::healthy().without("lb", &CPU_IDLE);
+    check(
+        &unseen,
+        expect![[r#"
+        inconclusive, Low
+    "#]],
+    );
+    let url = Run { stack: prony_model::Stack::from_url("http://127.0.0.1/"), ..Lab::healthy().run() };
+    expect![[r#"
+        inconclusive, Low
+    "#]]
+    .assert_eq(&short(&diagnose(&url)));
+    expect![[r#"
+        inconclusive, Low
+    "#]]
+    .assert_eq(&short(&diagnose(&Run::default())));
+    // Throughput is flat, and nothing that was read is full.
+    check(
+        &Lab::healthy().cpu("0", 0.1, 0.1, 0.1),
+        expect![[r#"
+        inconclusive, Low
+    "#]],
+    );
+}
+
+#[test]
+fn an_answer_that_agrees_grounds_the_verdict() {
+    let mut run = keepalive_off().run();
+    let plan = plan_interventions(&run, &diagnose(&run));
+    let planned: Vec<_> = plan.iter().map(|i| (i.target.as_str(), i.control, i.dose, i.pairs)).collect();
+    assert_eq!(planned, [("lb", false, 0.2, 0), ("s1", true, 0.2, 0)]);
+    answered(&mut run, (1.18, 1.01, 1.35), (-0.05, -0.15, 0.05));
+    let verdict = diagnose(&run).verdict;
+    assert!(verdict.grounded && verdict.confidence == Confidence::High, "{verdict:#?}");
+    assert!(plan_interventions(&run, &diagnose(&run)).is_empty(), "nothing is asked twice");
+}
+
+#[test]
+fn a_control_that_moves_unsettles_it() {
+    let mut run = keepalive_off().run();
+    answered(&mut run, (1.1, 0.9, 1.3), (0.9, 0.6, 1.2));
+    let verdict = diagnose(&run).verdict;
+    assert!(!verdict.grounded, "{verdict:#?}");
+    assert_eq!(verdict.cause, "upstream-keepalive-off");
+}
+
+#[test]
+fn the_verdict_follows_the_intervention() {
+    let mut run = keepalive_off().run();
+    answered(&mut run, (0.02, -0.08, 0.12), (0.98, 0.85, 1.1));
+    let diagnosis = diagnose(&run);
+    expect![[r#"
+        cpu-saturated-kernel at s1, Low
+          cpu-saturated-kernel at s1: 0.98
+    "#]]
+    .assert_eq(&short(&diagnosis));
+    let because = &diagnosis.excluded.iter().find(|e| e.cause == "upstream-keepalive-off").unwrap().because;
+    assert!(because.contains("does not follow lb"), "{because}");
+}
+
+#[test]
+fn a_wide_interval_decides_nothing() {
+    let mut run = keepalive_off().run();
+    answered(&mut run, (0.3, -1.2, 1.8), (0.1, -0.5, 0.7));
+    let verdict = diagnose(&run).verdict;
+    assert_eq!(verdict.cause, "upstream-keepalive-off");
+    assert!(!verdict.grounded);
+}
+
+#[test]
+fn loss_has_no_dose_and_says_so() {
+    let loss = Lab::healthy().throughput(13_034.0).per_second("s1", &TCP_RETRANSMITS, "", 182.0).per_second(
+        "lb",
+        &TCP_RETRANSMITS,
+        "",
+        226.0,
+    );
+    let mut run = loss.run();
+    let plan = plan_interventions(&run, &diagnose(&run));
+    assert!(plan.iter().all(|i| i.control), "only the control: {plan:?}");
+    answered(&mut run, (0.0, 0.0, 0.0), (0.05, -0.1, 0.2));
+    let verdict = diagnose(&run).verdict;
+    assert!(!verdict.grounded);
+    assert!(verdict.grounding[3].detail.starts_with("not tested"), "{:?}", verdict.grounding[3]);
+}
+
+#[test]
+fn a_removal_that_brings_nothing_speaks_against_the_cause() {
+    let ports = Lab::healthy()
+        .throughput(9_000.0)
+        .cpu("0", 0.2, 0.2, 0.1)
+        .gauge("lb", &PORT_RANGE, "", 1_000.0)
+        .gauge("lb", &SOCK_TIME_WAIT, "", 2_000.0)
+        .per_second("lb", &TCP_ACTIVE_OPENS, "", 300.0)
+        .per_second("lb", &ERROR_LOG_NO_PORT, "", 8_100.0);
+    let mut run = ports.run();
+    let plan = plan_interventions(&run, &diagnose(&run));
+    assert!(matches!(&plan[0].what, InterventionKind::Removal { knob } if knob.value == "1024 65535"));
+    answered(&mut run, (0.01, -0.02, 0.04), (0.0, -0.1, 0.1));
+    assert_ne!(diagnose(&run).verdict.cause, "ephemeral-ports-exhausted");
+    let mut mended = ports.run();
+    answered(&mut mended, (5.0, 4.0, 6.0), (0.0, -0.1, 0.1));
+    assert!(diagnose(&mended).verdict.grounded);
+}
+
+/// The cases from the field, with their recorded figures. What they did not record stays a gap.
+mod field {
+    use super::*;
+
+    /// F1, 2-22-8 with upstream keepalive 800: 61 % of the proxies' time in osq_lock, CPU 86 % busy, one shared unbuffered log.
+    #[test]
+    fn f1_a_proxy_that_stops_scaling() {
+        let board = Lab::healthy()
+            .cpu("0", 0.2, 0.6, 0.06)
+            .own("lb", 0.8)
+            .gauge("lb", &LOOK_LOG_STEP, "/run/lb/access.log", 300.0)
+            .gauge("lb", &LOOK_WAIT, "osq_lock", 0.611);
+        check(
+            &board,
+            expect![[r#"
+            access-log-lock at lb, Medium
+              access-log-lock at lb: 0.61
+              access-log-unbuffered at lb: 0.03
+              cpu-saturated-kernel at lb: 0.86
+        "#]],
+        );
+        // Keepalive 0: the lock is gone.
+        let relieved = board.gauge("lb", &LOOK_WAIT, "osq_lock", 0.0);
+        assert_ne!(diagnose(&relieved.run()).verdict.cause, "access-log-lock");
+    }
+
+    /// F3 T3: empty file, log to a file 180,148 requests/s with 35 % CPU, buffer=64k 593,022 with all of it. The price of a
+    /// write was not recorded: 4 us is assumed, which four writes of ours in a row show on this kind of machine.
+    #[test]
+    fn f3_access_log_of_a_file_server() {
+        let server = |x: f64, cpu: (f64, f64, f64), step: f64| {
+            let lab = Lab { n: [720.0, 720.0, 1_440.0], ..Lab::healthy() }.throughput(x);
+            lab.cpu("0", cpu.0, cpu.1, cpu.2)
+                .own("lb", cpu.0 + cpu.1)
+                .per_second("lb", &LOG_SIZE, "/run/lb/access.log", x * 200.0)
+                .gauge("lb", &LOOK_LOG_STEP, "/run/lb/access.log", step)
+                .gauge("lb", &PRICE_LOG_WRITE, "", 4.0)
+                .without("lb", &TCP_ACTIVE_OPENS)
+                .without("lb", &LOOK_WAIT)
+        };
+        check(
+            &server(180_148.0, (0.09, 0.213, 0.045), 200.0),
+            expect![[r#"
+                access-log-unbuffered at lb, Medium
+                  access-log-unbuffered at lb: 0.72
+            "#]],
+        );
+        check(
+            &server(593_022.0, (0.268, 0.571, 0.16), 65_400.0),
+            expect![[r#"
+            cpu-saturated-kernel at lb, Medium
+              cpu-saturated-kernel at lb: 1.00
+        "#]],
+        );
+    }
+
+    /// F3 T5 and T6, upstream keepalive off: 34,879 requests/s, mean 40 ms, all hosts more than 85 % idle; outgoing ports to few servers used up.
+    #[test]
+    fn f3_proxy_without_upstream_keepalive() {
+        let proxy = Lab { n: [1_400.0, 1_400.0, 2_800.0], ..Lab::healthy() }
+            .throughput(34_879.0)
+            .cpu("0", 0.03, 0.07, 0.04)
+            .cpu("1", 0.03, 0.07, 0.04)
+            .own("lb", 0.1)
+            .per_second("lb", &TCP_ACTIVE_OPENS, "", 34_879.0)
+            .gauge("lb", &SOCK_TIME_WAIT, "", 55_900.0)
+            .without("lb", &ERROR_LOG_NO_PORT);
+        check(
+            &proxy,
+            expect![[r#"
+                ephemeral-ports-exhausted at lb, Medium
+                  ephemeral-ports-exhausted at lb: 0.86
+            "#]],
+        );
+    }
+
+    /// F4: packet steering over all CPUs, 8 queues, soft interrupts on the CPUs of the application. 14K with it, 15 to 16K without.
+    #[test]
+    fn f4_packet_steering() {
+        let vm = Lab::healthy()
+            .throughput(14_000.0)
+            .cpu("0", 0.45, 0.35, 0.18)
+            .own("lb", 0.8)
+            .gauge("lb", &IF_RPS_CPUS, "eth0", 12.0)
+            .gauge("lb", &IF_RX_QUEUES, "eth0", 8.0)
+            .gauge("lb", &IF_SPEED, "eth0", 1e10)
+            .per_second("lb", &SOFTNET_STEERED, "0", 60_000.0);
+        check(
+            &vm,
+            expect![[r#"
+            packet-steering-overspread at lb, Medium
+              packet-steering-overspread at lb: 0.12
+              cpu-saturated-kernel at lb: 0.98
+        "#]],
+        );
+        let gain = diagnose(&vm.run()).verdict.predicted_gain.unwrap();
+        assert!((0.07..=0.15).contains(&gain), "it gained 7 to 14 %: {gain}");
+        check(
+            &vm.gauge("lb", &IF_RPS_CPUS, "eth0", 0.0),
+            expect![[r#"
+            cpu-saturated-kernel at lb, Medium
+              cpu-saturated-kernel at lb: 0.98
+        "#]],
+        );
+    }
+}
+
+#[test]
+fn an_objective_that_is_broken_is_not_none() {
+    let mut half =
+        Lab { rate: Some(7_650.0), x: [3_800.0, 7_650.0, 11_000.0], ..Lab::healthy().cpu("0", 0.2, 0.2, 0.1) };
+    half.stack.slo = Some(prony_model::stack::Slo { p99: Some(Nanos(1_000)), ..Default::default() });
+    let diagnosis = diagnose(&half.run());
+    assert!(diagnosis.verdict.summary.contains("nothing is saturated"), "{}", diagnosis.verdict.summary);
+}
+
+#[test]
+fn the_json_form_is_the_published_one() {
+    let mut run = keepalive_off().without("s2", &TCP_RETRANSMITS).run();
+    answered(&mut run, (1.18, 1.01, 1.35), (-0.05, -0.15, 0.05));
+    let json = serde_json::to_string_pretty(&diagnose(&run)).unwrap();
+    expect_test::expect_file!["../../snapshots/keepalive-off.json"].assert_eq(&json);
+}
