@@ -76,14 +76,16 @@ pub enum RecordError {
 }
 
 fn hint(source: &std::io::Error) -> &'static str {
-    match source.kind() {
-        std::io::ErrorKind::AlreadyExists => ". Records are never overwritten: name another file, or remove this one",
-        std::io::ErrorKind::NotFound => ". Make the folder first, or name a file in another one",
-        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
-            ". Name a file in a folder that you may write to"
-        }
-        // ErrorKind is not ours and grows.
-        _ => "",
+    use std::io::ErrorKind::{AlreadyExists, NotFound, PermissionDenied, ReadOnlyFilesystem};
+    let kind = source.kind();
+    if kind == AlreadyExists {
+        ". Records are never overwritten: name another file, or remove this one"
+    } else if kind == NotFound {
+        ". Make the folder first, or name a file in another one"
+    } else if [PermissionDenied, ReadOnlyFilesystem].contains(&kind) {
+        ". Name a file in a folder that you may write to"
+    } else {
+        ""
     }
 }
 

@@ -320,6 +320,36 @@ fn a_folder_is_listed() {
     assert!(list(&folder.path().join("none")).is_err());
 }
 
+/// The program in docs/record.md, run as it stands there, prints the same points as `read`.
+#[test]
+fn the_published_description_is_right() {
+    let (_folder, path) = scratch();
+    let mut writer = Writer::create(&path, &run("r")).unwrap();
+    let mut random = Random::new(2);
+    let mut state = vec![1e6; 40];
+    for second in 0..150 {
+        writer.sample(&busy_host(&mut random, &mut state, second, "lb"));
+        writer.sample(&sample("s1", second));
+        writer.flush().unwrap();
+    }
+    let page = include_str!("../../../docs/record.md");
+    let program = page.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+    let Ok(output) = Command::new("python3").args(["-c", program]).arg(&path).output() else {
+        writeln!(std::io::stderr(), "skipped: there is no python3").unwrap();
+        return;
+    };
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let point = |line: &str| -> (SeriesKey, u64, f64) {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let [host, metric, item] = [0, 1, 2].map(|i| cells[i].to_string());
+        (SeriesKey { host, metric, item }, cells[3].parse().unwrap(), cells[4].parse().unwrap())
+    };
+    let mut series = prony_model::SeriesSet::default();
+    printed.lines().map(point).for_each(|(key, at_ns, value)| series.push(key, at_ns, value));
+    assert!(series == read(&path).unwrap().series, "{printed}");
+}
+
 /// A reader that holds the file does not stop the writer; what waited is written when the reader is gone.
 #[test]
 fn a_reader_in_the_way_only_delays() {
@@ -335,7 +365,7 @@ fn a_reader_in_the_way_only_delays() {
     assert_eq!(read(&path).unwrap().series.iter().count(), 1);
 }
 
-/// A file system of 512 KiB in a mount namespace of the test's own is not needed: the mount is undone by its guard.
+/// A file system of 512 KiB; unmounted when dropped.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -397,7 +427,7 @@ fn no_room_at_all_leaves_no_file_needs_root() {
     assert_eq!(files(&disk.0), ["filler"]);
 }
 
-/// Values as hosts under load show them: (metric, per second, how it is counted).
+/// Values as hosts under load show them: a few that stand still, counters with the noise of their rate, gauges.
 fn busy_host(random: &mut Random, state: &mut [f64], second: u64, host: &str) -> Sample {
     let mut values = Vec::with_capacity(state.len());
     for (i, value) in state.iter_mut().enumerate() {

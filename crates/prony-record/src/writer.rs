@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Moments of a host that are folded into one block: 2 minutes at 1 Hz. Twice as many make the file 3 % smaller, half as
-/// many 7 % larger (`cargo test -p prony-record -- --ignored full_hour --nocapture`, this constant changed).
+/// Moments of a host that are folded into one block: 2 minutes at 1 Hz. Measured on an hour of ten hosts
+/// (`cargo test -p prony-record -- --ignored full_hour --nocapture`): 60 makes the file 9 % larger, 240 makes it 2 % smaller.
 const MOMENTS_PER_BLOCK: usize = 120;
 /// How long a flush waits for a reader of the same file. A guess: short, because the load must not wait for a viewer;
 /// what could not be written waits for the next flush.
