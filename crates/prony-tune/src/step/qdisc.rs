@@ -5,8 +5,8 @@
 
 use super::Look;
 use crate::error::TuneError;
+use crate::sys;
 use serde::{Deserialize, Serialize};
-use std::process::Command;
 
 /// Handle of prony's own queueing discipline: `pr` in ASCII. The kernel gives out handles from 8000 up by itself.
 pub const OUR_HANDLE: &str = "7072:";
@@ -140,7 +140,7 @@ impl Qdisc {
 
 fn tc(args: &[&str]) -> Result<String, TuneError> {
     let command = format!("tc {}", args.join(" "));
-    let out = Command::new("tc")
+    let out = sys::command("tc")
         .args(args)
         .output()
         .map_err(|e| TuneError::Tool { command: command.clone(), message: format!("{e}; install iproute2") })?;
