@@ -34,6 +34,15 @@ const PROXY: Option<&str> = Some("proxy");
 
 const LABS: &[Lab] = labs! {
     "proxy" on None => ["cpu-saturated-user", "cpu-saturated-kernel"], at ["lb"];
+    "proxy-keepalive-off" on PROXY => ["upstream-keepalive-off"], at ["lb"];
+    "proxy-access-log" on PROXY => ["access-log-unbuffered", "access-log-lock"], at ["lb"];
+    "proxy-few-workers" on PROXY => ["too-few-workers"], at ["lb"];
+    "proxy-cpu-quota" on PROXY => ["cpu-quota-throttled"], at ["lb"];
+    "proxy-backlog" on PROXY => ["accept-queue-full"], at ["lb"];
+    "proxy-link-rate" on PROXY => ["bandwidth-bound"], at ["lb"];
+    "proxy-packet-loss" on PROXY => ["packet-loss"], at ["s1", "lb"];
+    "proxy-slow-upstream" on PROXY => ["slow-upstream"], at ["s1", "s2"];
+    "proxy-ports" on PROXY => ["ephemeral-ports-exhausted"], at ["lb"];
 };
 
 /// Names of the labs that come with prony, the healthy one first.
@@ -57,4 +66,48 @@ pub fn expected(name: &str) -> Option<Expected> {
 fn find(name: &str) -> Option<&'static Lab> {
     let name = name.strip_suffix(".toml").unwrap_or(name);
     LABS.iter().find(|lab| lab.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use prony_model::Stack;
+
+    #[test]
+    fn every_lab_parses_and_can_be_planned() {
+        assert_eq!(builtin_names()[0], "proxy");
+        for name in builtin_names() {
+            let layers = builtin(name).unwrap();
+            let stack = Stack::parse_layers(&layers).unwrap_or_else(|e| panic!("{e}"));
+            Plan::of(&stack, "0-1").unwrap_or_else(|e| panic!("{name}: {e}"));
+            let named_base = Stack::base_of(&layers[layers.len() - 1].0, &layers[layers.len() - 1].1).unwrap();
+            let base_file = (layers.len() > 1).then(|| layers[0].0.clone());
+            assert_eq!(named_base, base_file, "{name} is laid on what it names");
+            let expected = expected(name).unwrap();
+            assert!(expected.hops.iter().all(|hop| stack.host.contains_key(*hop)), "{name} expects a host it has");
+            let line = format!("# Expected: {} at {}\n", expected.causes.join(" or "), expected.hops.join(" or "));
+            assert!(layers[layers.len() - 1].1.contains(&line), "labs/{name}.toml must say: {line}");
+        }
+    }
+
+    #[test]
+    fn every_file_of_the_folder_is_built_in() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
+        let files = crate::traces::names_in(&folder);
+        let mut stems: Vec<&str> = files.iter().filter_map(|f| f.strip_suffix(".toml")).collect();
+        stems.sort_unstable();
+        let mut names = builtin_names();
+        names.sort_unstable();
+        assert_eq!(stems, names);
+    }
+
+    #[test]
+    fn a_defect_differs_from_the_healthy_lab() {
+        let healthy = Stack::parse_layers(&builtin("proxy").unwrap()).unwrap();
+        for name in builtin_names().into_iter().skip(1) {
+            assert_ne!(Stack::parse_layers(&builtin(name).unwrap()).unwrap().lab, healthy.lab, "{name}");
+        }
+        assert!(builtin("proxy.toml").is_some() && builtin("nothing").is_none());
+    }
 }

@@ -4,7 +4,7 @@
 //! as long as anything stands, the lab is listed. Invariant: taking down twice is the same as once.
 
 use crate::error::file;
-use crate::state::{Stage, State};
+use crate::state::{Stage, State, sweep};
 use crate::tool::IP;
 use crate::traces::Ground;
 use crate::{Condition, LabError, LabId, LabState, cgroup, sys};
@@ -25,37 +25,30 @@ pub(crate) fn down(ground: &Ground, id: &LabId) -> Result<(), LabError> {
     for name in ground.namespaces_of(id) {
         IP.run(&["netns", "del", &name], "")?;
     }
-    remove_cgroups(ground, id)?;
     for folder in [ground.log_folder(id), ground.lab(id)] {
         remove_folder(&folder)?;
     }
+    sweep(ground);
     remove_empty_parents(ground);
     Ok(())
 }
 
+/// Kills the processes and removes the control groups. In one loop, because a process that was being started when its
+/// prony was killed joins its group a moment later; once the group is gone it cannot join, and ends.
 fn kill_all(ground: &Ground, id: &LabId) -> Result<(), LabError> {
     let begun = Instant::now();
     loop {
-        let pids: Vec<i32> = ground.cgroups_of(id).iter().flat_map(|group| cgroup::pids(group)).collect();
-        if pids.is_empty() {
-            return Ok(());
-        }
-        if begun.elapsed() > GONE_MAX {
-            return Err(LabError::NotGone { id: id.as_str().to_string(), left: format!("processes {pids:?} live") });
-        }
-        pids.into_iter().for_each(sys::kill);
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn remove_cgroups(ground: &Ground, id: &LabId) -> Result<(), LabError> {
-    let begun = Instant::now();
-    loop {
+        let groups = ground.cgroups_of(id);
+        let pids: Vec<i32> = groups.iter().flat_map(|group| cgroup::pids(group)).collect();
+        pids.iter().copied().for_each(sys::kill);
         // A group is busy for some moments after its last process has gone.
-        let failed = ground.cgroups_of(id).into_iter().find_map(|g| Some((std::fs::remove_dir(&g).err()?, g)));
-        match failed {
+        let busy = groups.into_iter().find_map(|group| Some((std::fs::remove_dir(&group).err()?, group)));
+        match busy {
             None => return Ok(()),
-            Some((e, group)) if begun.elapsed() > GONE_MAX => return file("remove", &group, Err(e)),
+            Some((e, group)) if begun.elapsed() > GONE_MAX => {
+                let left = format!("processes {pids:?} in {}: {e}", group.display());
+                return Err(LabError::NotGone { id: id.as_str().to_string(), left });
+            }
             Some(_) => std::thread::sleep(Duration::from_millis(5)),
         }
     }

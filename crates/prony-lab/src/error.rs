@@ -68,19 +68,15 @@ pub enum LabError {
         log: String,
     },
     /// A server started but gives no answer.
-    #[error("{server} on host `{host}` gave no good answer to {url} from `{from}` within {waited_s} s: {last}\n{log}")]
+    #[error("{server} on host `{host}` gave no good answer to {asked}: {last}\n{log}")]
     NoAnswer {
         /// Host in the stack.
         host: String,
         /// Server software.
         server: String,
-        /// What was asked for.
-        url: String,
-        /// Host that asked.
-        from: String,
-        /// How long it was waited for.
-        waited_s: u64,
-        /// The last answer or error.
+        /// URL, and the host that asked.
+        asked: String,
+        /// The last answer or error, and how long it was waited for.
         last: String,
         /// The end of its logs.
         log: String,

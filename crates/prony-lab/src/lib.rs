@@ -106,7 +106,12 @@ pub struct LabState {
 /// The stack cannot be built, a program is missing, prony is not root, or a server does not start or answer. Nothing is
 /// left behind then.
 pub fn up(stack: &Stack, progress: &dyn Fn(&str)) -> Result<UpLab, LabError> {
-    up::up(&Ground::of_this_machine(), stack, progress)
+    up::up(&Ground::of_this_machine(), stack, ready::WAIT_MAX, progress)
+}
+
+/// Where a lab keeps its files; it goes away with the lab.
+pub fn folder(id: &LabId) -> std::path::PathBuf {
+    Ground::of_this_machine().lab(id)
 }
 
 /// Takes a lab down: processes, namespaces, control groups, files. One that is down already is no error.

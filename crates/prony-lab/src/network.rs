@@ -99,7 +99,8 @@ fn loss(id: &LabId, plan: &Plan) -> Result<(), LabError> {
     if rules.is_empty() {
         return Ok(());
     }
-    let table = format!("table bridge prony {{ chain lossy {{ type filter hook forward priority 0;\n{rules}}} }}\n");
+    let table =
+        format!("table bridge prony {{\n chain lossy {{\n  type filter hook forward priority 0\n{rules} }}\n}}\n");
     IP.run(
         &["netns", "exec", &netns_name(id, SWITCH), &NFT.find("a link with loss")?.to_string_lossy(), "-f", "-"],
         &table,

@@ -224,7 +224,7 @@ server = { kind = "nginx-files" }
             "10.77.0.31",
             "10.77.1.31",
             expect![
-                "stack `t`: hosts `lb` (10.77.0.20) and `s1` (10.77.1.31) are not in one /24: a lab has one network"
+                "stack `t`: hosts `client` (10.77.0.10) and `s1` (10.77.1.31) are not in one /24: a lab has one network"
             ],
         );
         check("10.77.0.31", "10.77.0.20", expect!["stack `t`: hosts `lb` and `s1` have the same address 10.77.0.20"]);

@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// How long a server may take until it answers. A guess; seen: the first attempt succeeds.
-const WAIT_MAX: Duration = Duration::from_secs(10);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// How long one attempt may take. Longer than one SYN retransmission (1 s), because a lab may lose packets on purpose.
 const ATTEMPT_MAX: Duration = Duration::from_millis(1500);
@@ -19,12 +19,18 @@ const ATTEMPT_MAX: Duration = Duration::from_millis(1500);
 /// Waits until the server of `host` answers a caller.
 ///
 /// # Errors
-/// It does not within 10 s: the error holds the last answer and the end of its logs.
-pub(crate) fn wait(ground: &Ground, id: &LabId, plan: &Plan, host: &PlannedHost) -> Result<(), LabError> {
+/// It does not in time: the error holds the last answer and the end of its logs.
+pub(crate) fn wait(
+    ground: &Ground,
+    id: &LabId,
+    plan: &Plan,
+    host: &PlannedHost,
+    within: Duration,
+) -> Result<(), LabError> {
     let Some((_, software)) = host.server() else { return Ok(()) };
     let path = if host.name == plan.entry_host { plan.entry_path.as_str() } else { "/" };
     let netns = ground.netns_path(id, &host.asked_from);
-    let answered = sys::in_netns(&netns, || wait_here(host.addr, path));
+    let answered = sys::in_netns(&netns, || wait_here(host.addr, path, within));
     let last = match crate::error::file("enter", &netns, answered)? {
         Ok(()) => return Ok(()),
         Err(last) => last,
@@ -32,21 +38,19 @@ pub(crate) fn wait(ground: &Ground, id: &LabId, plan: &Plan, host: &PlannedHost)
     Err(LabError::NoAnswer {
         host: host.name.clone(),
         server: software_name(software).to_string(),
-        url: format!("http://{}{path}", host.addr),
-        from: host.asked_from.clone(),
-        waited_s: WAIT_MAX.as_secs(),
-        last,
+        asked: format!("http://{}{path} from `{}`", host.addr, host.asked_from),
+        last: format!("{last} after {} ms", within.as_millis()),
         log: log_tail(ground, id, &host.name),
     })
 }
 
-fn wait_here(addr: Ipv4Addr, path: &str) -> Result<(), String> {
+fn wait_here(addr: Ipv4Addr, path: &str, within: Duration) -> Result<(), String> {
     let begun = Instant::now();
     loop {
         match ask(addr, path) {
             Ok(status) if (200..300).contains(&status) => return Ok(()),
-            Ok(status) if begun.elapsed() > WAIT_MAX => return Err(format!("status {status}")),
-            Err(e) if begun.elapsed() > WAIT_MAX => return Err(e.to_string()),
+            Ok(status) if begun.elapsed() > within => return Err(format!("status {status}")),
+            Err(e) if begun.elapsed() > within => return Err(e.to_string()),
             Ok(_) | Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
     }

@@ -177,7 +177,9 @@ fn words(home: &Home, host: &PlannedHost, server: &LabServer) -> Vec<(&'static s
         AccessLog::Buffered => format!("access_log {logs}/access.log main buffer=64k flush=2s;"),
         AccessLog::Unbuffered => format!("access_log {logs}/access.log main;"),
     };
-    let upstreams: Vec<String> = host.upstreams.iter().map(|addr| format!("server {addr}:{PORT};")).collect();
+    // max_fails=0: a failed connect shows as itself in the log, not as `no live upstreams` for the next 10 s.
+    let upstreams: Vec<String> =
+        host.upstreams.iter().map(|addr| format!("server {addr}:{PORT} max_fails=0;")).collect();
     let (upstream_keepalive, upstream_http) = match keepalive {
         0 => (String::new(), String::new()),
         n => (

@@ -3,10 +3,11 @@
 //! Invariant: a thing is in the file before it is made. Written whole, by rename, so a reader sees the old or the new one.
 
 use crate::error::file;
-use crate::traces::Ground;
+use crate::traces::{Ground, names_in};
 use crate::{LabError, LabId};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How far a lab is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,34 +74,35 @@ pub(crate) struct State {
 impl State {
     /// Claims an id nobody has, and writes the first state.
     pub fn claim(ground: &Ground, name: &str) -> Result<(LabId, Self), LabError> {
-        file("create", &ground.run, std::fs::create_dir_all(&ground.run))?;
+        let owner = Owner::this_process();
+        let folder = ground.run.join(staging_name(owner));
+        sweep(ground);
+        file("create", &folder, make_folder(&folder))?;
+        let mut state = Self {
+            name: name.to_string(),
+            owner,
+            stage: Stage::Building,
+            things: Vec::new(),
+            path: folder.join("state.json"),
+        };
+        let first = LabId::from_number(owner.pid.wrapping_mul(40503) ^ clock_noise());
         let taken = ground.ids();
-        let first = LabId::from_number(std::process::id().wrapping_mul(40503) ^ clock_noise());
         let mut id = first.clone();
         loop {
-            let folder = ground.lab(&id);
-            if !taken.contains(&id) {
-                match std::fs::create_dir(&folder) {
-                    Ok(()) => break,
-                    Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-                    Err(e) => return file("create", &folder, Err(e)),
-                }
+            let own = ground.lab(&id);
+            state.things = vec![Thing::Folder(own.clone())];
+            state.write()?;
+            // Onto a folder that is not empty, rename fails: so nobody else can have this id.
+            if !taken.contains(&id) && std::fs::rename(&folder, &own).is_ok() {
+                state.path = own.join("state.json");
+                return Ok((id, state));
             }
             id = id.next();
             if id == first {
-                let full = std::io::Error::other("all 65536 lab ids are taken: `prony lab ls`");
-                return file("create", &ground.run, Err(full));
+                let full = std::io::Error::other("no lab id is free: `prony lab ls`");
+                return file("create", &own, Err(full));
             }
         }
-        let mut state = Self {
-            name: name.to_string(),
-            owner: Owner::this_process(),
-            stage: Stage::Building,
-            things: Vec::new(),
-            path: ground.lab(&id).join("state.json"),
-        };
-        state.add(Thing::Folder(ground.lab(&id)))?;
-        Ok((id, state))
     }
 
     /// Reads the state of a lab; none when it has no readable state file.
@@ -138,6 +140,46 @@ impl State {
     }
 }
 
+/// A lab's folder before it has an id: it appears under its id together with its first state.
+fn staging_name(owner: Owner) -> String {
+    let nth = CLAIMS.fetch_add(1, Ordering::Relaxed);
+    format!(".new-{}-{}-{nth}", owner.pid, owner.started_ticks)
+}
+
+/// Claims made by this process: tells those of its threads apart.
+static CLAIMS: AtomicU32 = AtomicU32::new(0);
+
+/// Removes folders of processes that were killed before their lab had an id.
+pub(crate) fn sweep(ground: &Ground) {
+    for name in names_in(&ground.run) {
+        let mut numbers = name.strip_prefix(".new-").into_iter().flat_map(|rest| rest.split('-'));
+        let (Some(Ok(pid)), Some(Ok(started_ticks))) = (numbers.next().map(str::parse), numbers.next().map(str::parse))
+        else {
+            continue;
+        };
+        if !(Owner { pid, started_ticks }).is_alive() {
+            let _swept_by_another = std::fs::remove_dir_all(ground.run.join(&name));
+        }
+    }
+}
+
+/// Makes a folder that must not exist yet. Whoever takes the last lab down removes the empty parents, so they may vanish
+/// between being made and being used; then they are made again.
+pub(crate) fn make_folder(folder: &Path) -> std::io::Result<()> {
+    loop {
+        if let Some(parent) = folder.parent() {
+            match std::fs::create_dir_all(parent) {
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+                made => made?,
+            }
+        }
+        match std::fs::create_dir(folder) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            made => return made,
+        }
+    }
+}
+
 fn clock_noise() -> u32 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map(|d| d.subsec_nanos() >> 4).unwrap_or(0)
@@ -159,7 +201,10 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         let at = |name: &str| tmp.path().join(name);
         let ground = Ground { run: at("run"), logs: at("logs"), netns: at("netns"), cgroups: vec![] };
+        let killed = at("run/.new-1-18446744073709551615-0");
+        std::fs::create_dir_all(&killed).unwrap();
         let (a, _) = State::claim(&ground, "x").unwrap();
+        assert!(!killed.exists(), "pid 1 has not started at the end of time");
         let (b, mut state) = State::claim(&ground, "y").unwrap();
         assert_ne!(a, b);
         state.add(Thing::Namespace("prony-1-lb".into())).unwrap();

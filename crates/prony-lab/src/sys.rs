@@ -83,8 +83,8 @@ fn cpu_set(cpus: &[usize]) -> libc::cpu_set_t {
 
 /// Kills a process at once. A process that is gone already is no error.
 pub(crate) fn kill(pid: i32) {
-    // SAFETY: no memory is passed. `pid` is positive, so it names one process and never a group.
     if pid > 0 {
+        // SAFETY: no memory is passed. `pid` is positive, so it names one process and never a group.
         unsafe { libc::kill(pid, libc::SIGKILL) };
     }
 }

@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_failing_program_says_what_it_said() {
         if IP.find("a test").is_err() {
-            return println!("skipped: no ip");
+            return eprintln!("skipped: no ip");
         }
         let error = IP.run(&["netns", "nonsense"], "").unwrap_err().to_string();
         assert!(error.starts_with("ip netns nonsense: ") && error.len() > 25, "{error}");

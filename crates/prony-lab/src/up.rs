@@ -2,14 +2,21 @@
 
 use crate::error::file;
 use crate::plan::Plan;
-use crate::state::{Stage, State, Thing};
+use crate::state::{Stage, State, Thing, make_folder};
 use crate::tool::{IP, NFT, TC};
 use crate::traces::Ground;
 use crate::{LabError, LabId, UpLab, cgroup, network, ready, server, sys};
 use prony_model::Stack;
 use std::path::Path;
+use std::time::Duration;
 
-pub(crate) fn up(ground: &Ground, stack: &Stack, progress: &dyn Fn(&str)) -> Result<UpLab, LabError> {
+/// Builds the lab of a stack; each server has `answer_within` to give its first answer.
+pub(crate) fn up(
+    ground: &Ground,
+    stack: &Stack,
+    answer_within: Duration,
+    progress: &dyn Fn(&str),
+) -> Result<UpLab, LabError> {
     let online = Path::new("/sys/devices/system/cpu/online");
     let plan = Plan::of(stack, &file("read", online, std::fs::read_to_string(online))?)?;
     if !sys::is_root() {
@@ -17,7 +24,10 @@ pub(crate) fn up(ground: &Ground, stack: &Stack, progress: &dyn Fn(&str)) -> Res
     }
     check_tools(&plan)?;
     let (id, mut state) = State::claim(ground, &stack.name)?;
-    match build(ground, &id, &plan, &mut state, progress) {
+    let made = make(ground, &id, &plan, &mut state, progress)
+        .and_then(|()| wait_for_answers(ground, &id, &plan, answer_within))
+        .and_then(|()| state.enter(Stage::Up));
+    match made {
         Ok(()) => Ok(UpLab { stack: described(ground, &id, &plan, stack), id }),
         Err(cause) => match crate::down::down(ground, &id) {
             Ok(()) => Err(cause),
@@ -43,10 +53,12 @@ fn check_tools(plan: &Plan) -> Result<(), LabError> {
     Ok(())
 }
 
-fn build(ground: &Ground, id: &LabId, plan: &Plan, state: &mut State, progress: &dyn Fn(&str)) -> Result<(), LabError> {
+fn make(ground: &Ground, id: &LabId, plan: &Plan, state: &mut State, progress: &dyn Fn(&str)) -> Result<(), LabError> {
     progress(&format!("lab {}: network of {} hosts", id.as_str(), plan.hosts.len()));
     network::make(ground, id, plan, state)?;
-    state.add(Thing::Folder(ground.log_folder(id)))?;
+    let logs = ground.log_folder(id);
+    state.add(Thing::Folder(logs.clone()))?;
+    file("create", &logs, make_folder(&logs))?;
     for host in plan.hosts.iter().filter(|h| h.server().is_some()) {
         state.add(Thing::Cgroup(cgroup::reference(id, &host.name)))?;
         cgroup::make(ground, id, &host.name)?;
@@ -56,13 +68,13 @@ fn build(ground: &Ground, id: &LabId, plan: &Plan, state: &mut State, progress: 
         progress(&format!("lab {}: starting the server of `{}`", id.as_str(), host.name));
         server::start(ground, id, host, state)?;
     }
-    // The hosts that nobody of the stack waits for come last: a proxy answers only when its upstreams do.
+    Ok(())
+}
+
+fn wait_for_answers(ground: &Ground, id: &LabId, plan: &Plan, within: Duration) -> Result<(), LabError> {
+    // The entry comes last: a proxy answers only when its upstreams do, and the first that fails is named.
     let (entry, behind): (Vec<_>, Vec<_>) = plan.hosts.iter().partition(|h| h.name == plan.entry_host);
-    for host in behind.into_iter().chain(entry) {
-        ready::wait(ground, id, plan, host)?;
-    }
-    progress(&format!("lab {}: every server answers", id.as_str()));
-    state.enter(Stage::Up)
+    behind.into_iter().chain(entry).try_for_each(|host| ready::wait(ground, id, plan, host, within))
 }
 
 fn described(ground: &Ground, id: &LabId, plan: &Plan, stack: &Stack) -> Stack {
@@ -73,4 +85,29 @@ fn described(ground: &Ground, id: &LabId, plan: &Plan, stack: &Stack) -> Stack {
         }
     }
     stack
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_root_a_server_that_does_not_answer_is_named() {
+        if !sys::is_root() {
+            return eprintln!("skipped: labs need root");
+        }
+        let over = "base = \"proxy.toml\"\nentry = \"http://10.77.0.20/nothing\"\n";
+        let mut layers = crate::builtin("proxy").unwrap();
+        layers.push(("over.toml".to_string(), over.to_string()));
+        let stack = Stack::parse_layers(&layers).unwrap();
+        let ground = Ground::of_this_machine();
+        let error = up(&ground, &stack, Duration::from_millis(300), &|_| ()).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.starts_with(
+                "nginx on host `lb` gave no good answer to http://10.77.0.20/nothing from `client`: status 404 after 300 ms"
+            ),
+            "{text}"
+        );
+    }
 }

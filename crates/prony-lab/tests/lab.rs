@@ -1,0 +1,198 @@
+//! Labs on the real kernel. Every test cleans up after itself and looks only at labs of its own, so that tests and people
+//! can have labs at the same time.
+
+use prony_lab::{Condition, LabError, LabId, LabState, UpLab, builtin, down, list, up};
+use prony_model::{Place, ProcessRef, Software, Stack};
+use std::process::{Command, Stdio};
+
+/// Says why a test does nothing, and that it does.
+fn lacks_root() -> bool {
+    let root = std::fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
+    if !root {
+        eprintln!("skipped: labs need root");
+    }
+    !root
+}
+
+fn stack(name: &str, over: &str) -> Stack {
+    let mut layers = builtin(name).unwrap();
+    layers.push(("over.toml".to_string(), over.to_string()));
+    Stack::parse_layers(&layers).unwrap()
+}
+
+fn bring_up(name: &str) -> UpLab {
+    up(&stack(name, ""), &|_| ()).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+fn state(id: &LabId) -> Option<LabState> {
+    list().unwrap().into_iter().find(|lab| lab.id == *id)
+}
+
+/// Everything on this machine that carries the id of a lab: namespaces, control groups, folders, command lines.
+fn traces(id: &LabId) -> Vec<String> {
+    let mut found = Vec::new();
+    for folder in [
+        "/run/netns",
+        "/run/prony/labs",
+        "/var/log/prony/labs",
+        "/sys/fs/cgroup",
+        "/sys/fs/cgroup/cpu",
+        "/sys/fs/cgroup/cpuacct",
+    ] {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            if name == id.as_str() || name.starts_with(&format!("prony-{id}")) {
+                found.push(format!("{folder}/{name}"));
+            }
+        }
+    }
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let command = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        if command.contains(&format!("/labs/{id}/")) {
+            found.push(format!("process {command}"));
+        }
+    }
+    found
+}
+
+/// Asks for a URL from inside a host; returns status and size.
+fn get(lab: &UpLab, host: &str, url: &str) -> String {
+    let Place::Netns(netns) = &lab.stack.host[host].at else { panic!("{host} is in no namespace") };
+    let mut curl = Command::new("ip");
+    curl.args(["netns", "exec", netns, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code} %{size_download}", url]);
+    String::from_utf8(curl.output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn needs_root_the_proxy_lab_serves_every_file() {
+    if lacks_root() {
+        return;
+    }
+    let lab = bring_up("proxy");
+    let sizes = [
+        ("", 616),
+        ("0", 0),
+        ("616", 616),
+        ("1232", 1232),
+        ("1233", 1233),
+        ("2590", 2590),
+        ("10k", 10240),
+        ("100k", 102400),
+    ];
+    let served: Vec<String> =
+        sizes.iter().map(|(path, _)| get(&lab, "client", &format!("http://10.77.0.20/{path}"))).collect();
+    let status = get(&lab, "lb", lab.stack.host["lb"].status.as_deref().unwrap());
+    let (lb, s1) = (lab.stack.host["lb"].clone(), lab.stack.host["s1"].clone());
+    let there = [lb.config.clone(), lb.logs.access.clone(), lb.logs.error.clone(), s1.config.clone()];
+    let missing: Vec<_> =
+        there.into_iter().filter(|p| !p.as_ref().is_some_and(|p| std::path::Path::new(p).exists())).collect();
+    let listed = state(&lab.id).unwrap();
+    down(&lab.id).unwrap();
+    down(&lab.id).unwrap();
+
+    assert_eq!(served, sizes.map(|(_, size)| format!("200 {size}")));
+    assert!(status.starts_with("200 "), "{status}");
+    assert_eq!(missing, [], "files that the stack names");
+    assert_eq!((lb.software, lb.addr.as_deref()), (Some(Software::Nginx), Some("10.77.0.20")));
+    assert_eq!(lb.process, Some(ProcessRef::Cgroup(format!("/prony-{}/lb", lab.id))));
+    assert_eq!(s1.logs.access, None, "the file servers log nothing");
+    assert_eq!((listed.condition, listed.namespaces.len(), listed.processes.len()), (Condition::Up, 5, 6));
+    assert_eq!(traces(&lab.id), [""; 0]);
+}
+
+#[test]
+fn needs_root_two_labs_with_the_same_addresses_live_side_by_side() {
+    if lacks_root() {
+        return;
+    }
+    let (a, b) = (bring_up("proxy"), bring_up("proxy-keepalive-off"));
+    down(&a.id).unwrap();
+    let answer = get(&b, "client", "http://10.77.0.20/1233");
+    let (gone, stands) = (state(&a.id).is_none(), state(&b.id).unwrap().condition);
+    down(&b.id).unwrap();
+    assert_eq!((answer.as_str(), gone, stands), ("200 1233", true, Condition::Up));
+    assert_eq!((traces(&a.id), traces(&b.id)), (vec![], vec![]));
+}
+
+#[test]
+fn needs_root_every_variant_comes_up_and_answers() {
+    if lacks_root() {
+        return;
+    }
+    for name in prony_lab::builtin_names() {
+        let lab = bring_up(name);
+        let answer = get(&lab, "client", "http://10.77.0.20/100k");
+        down(&lab.id).unwrap();
+        assert_eq!((answer.as_str(), traces(&lab.id)), ("200 102400", vec![]), "{name}");
+    }
+}
+
+#[test]
+fn needs_root_a_server_that_cannot_start_is_named_with_its_log() {
+    if lacks_root() {
+        return;
+    }
+    let broken = stack("proxy", "[lab.host.s2.server]\nworker_connections = 1\n");
+    let said = std::sync::Mutex::new(String::new());
+    let error = up(&broken, &|line| said.lock().unwrap().push_str(line)).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(&error, LabError::ServerFailed { host, .. } if host == "s2"), "{text}");
+    assert!(text.starts_with("nginx on host `s2` did not start"), "{text}");
+    assert!(text.contains("1 worker_connections are not enough"), "the log is shown: {text}");
+    let said = said.into_inner().unwrap();
+    let id = LabId::parse(said.strip_prefix("lab ").unwrap().get(..4).unwrap()).unwrap();
+    assert_eq!(traces(&id), [""; 0], "what was up before the failure is gone");
+}
+
+#[test]
+fn needs_root_a_lab_with_a_dead_server_is_left_over() {
+    if lacks_root() {
+        return;
+    }
+    let lab = bring_up("proxy");
+    let pids = std::fs::read_to_string(format!("/run/prony/labs/{}/s1/nginx.pid", lab.id)).unwrap();
+    Command::new("kill").arg(pids.trim()).status().unwrap();
+    // A server that was asked to end needs a moment; it is waited for, not timed.
+    while state(&lab.id).unwrap().processes.len() > 4 {
+        std::thread::yield_now();
+    }
+    let condition = state(&lab.id).unwrap().condition;
+    down(&lab.id).unwrap();
+    assert_eq!(condition, Condition::LeftOver("1 of 3 servers have ended".to_string()));
+    assert_eq!(traces(&lab.id), [""; 0]);
+}
+
+/// Not a test: the process that the next one kills.
+#[test]
+fn child_that_builds_a_lab() {
+    if std::env::var_os("PRONY_TEST_BUILD_A_LAB").is_some() {
+        bring_up("proxy");
+    }
+}
+
+#[test]
+fn needs_root_down_removes_what_a_killed_up_left() {
+    if lacks_root() {
+        return;
+    }
+    let mut left_over = 0;
+    // Bringing up takes 60 to 100 ms here; on a slower machine the moments fall earlier in it, which is as good.
+    for after_ms in (3..90).step_by(7) {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_that_builds_a_lab"])
+            .env("PRONY_TEST_BUILD_A_LAB", "1")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(after_ms));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for lab in list().unwrap().into_iter().filter(|lab| lab.owner_pid == Some(child.id())) {
+            assert!(!lab.owner_alive);
+            left_over += usize::from(matches!(lab.condition, Condition::LeftOver(_)));
+            down(&lab.id).unwrap_or_else(|e| panic!("killed after {after_ms} ms: {e}"));
+            assert_eq!(traces(&lab.id), [""; 0], "killed after {after_ms} ms");
+        }
+    }
+    assert!(left_over > 0, "no kill hit a lab that was being built: the test tests nothing");
+}
