@@ -70,7 +70,7 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
         return Response::NotTested("no intervention was made".to_string());
     };
     if let InterventionKind::Removal { knob } = &intervention.what {
-        return removal(&seen, &knob.to_string_pair(), finding);
+        return removal(&seen, &format!("{}={}", knob.id, knob.value), finding);
     }
     let what = match intervention.what {
         InterventionKind::Cpu => format!("with {} given less CPU, throughput followed by", hop.name),
@@ -100,16 +100,6 @@ fn removal(seen: &Seen, knob: &str, finding: &Finding) -> Response {
         Response::Contradicts(detail)
     } else {
         Response::Unclear(detail)
-    }
-}
-
-/// A knob as `name=value`.
-trait ToPair {
-    fn to_string_pair(&self) -> String;
-}
-impl ToPair for prony_model::Knob {
-    fn to_string_pair(&self) -> String {
-        format!("{}={}", self.id, self.value)
     }
 }
 
@@ -175,18 +165,19 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
     let suspect = test_of(hop, finding).and_then(Seen::of).map_or(1.0, |s| s.value.abs());
     let needs_control = finding.dose != Dose::Concurrency;
     let controls = hop.run.interventions.iter().filter(|i| i.control && i.target != hop.name);
-    let mut quiet = !needs_control;
+    let mut quiet = Vec::new();
     for (control, seen) in controls.filter_map(|i| Some((i, Seen::of(i)?))) {
-        let covers_zero = seen.low <= 0.0 && seen.high >= 0.0;
-        let small = seen.value.abs() < STANDS_STILL && seen.value.abs() < 0.5 * suspect;
         // A wide interval covers 0 easily, so the value itself must stay below the border as well.
-        quiet = seen.value.abs() < STANDS_STILL && (covers_zero || small);
-        let verdict = if quiet { "it stood still, as it should" } else { "it should have stood still" };
+        let covers_zero = seen.low <= 0.0 && seen.high >= 0.0;
+        let still = seen.value.abs() < STANDS_STILL && (covers_zero || seen.value.abs() < 0.5 * suspect);
+        let verdict = if still { "it stood still, as it should" } else { "it should have stood still" };
         detail = format!("{detail}; control {}: {}, {verdict}", control.target, seen.text());
+        quiet.push(still);
     }
-    if !quiet && !hop.run.interventions.iter().any(|i| i.control) {
+    if quiet.is_empty() && needs_control {
         detail = format!("{detail}; no control was made");
     }
+    let quiet = quiet.iter().all(|still| *still) && !(quiet.is_empty() && needs_control);
     test("response", followed && quiet, detail)
 }
 

@@ -23,7 +23,7 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
         plan.extend(suspect_of(suspect));
         plan.extend(control_for(&suspect.hop).map(|hop| planned(hop.name, InterventionKind::Cpu, true, DOSE)));
     } else if diagnosis.verdict.cause == "none" && is_closed_loop(run) {
-        plan.push(planned("", InterventionKind::Concurrency, false, MORE_CONNECTIONS));
+        plan.push(planned(&diagnosis.verdict.hop, InterventionKind::Concurrency, false, MORE_CONNECTIONS));
     }
     let is_done = |p: &Intervention| {
         run.interventions.iter().any(|i| i.target == p.target && i.what == p.what && i.elasticity.is_some())
@@ -57,17 +57,16 @@ fn suspect_of(suspect: &Standing<'_>) -> Option<Intervention> {
     Some(planned(suspect.hop.name, what, false, dose))
 }
 
-/// The hop that should not matter: on no CPU that the suspect uses and on none that is full; a server rather than a proxy, the idlest first.
+/// The hop that should not matter: rather one on CPUs that are not full, on none of the suspect's, a server rather than a proxy, the
+/// idlest. Hosts that share full CPUs with the suspect are part of the same limit and control nothing.
 fn control_for<'a>(suspect: &Hop<'a>) -> Option<Hop<'a>> {
+    let is_full = |h: &Hop<'_>| cpu_is_full(h).unwrap_or(true);
     let others = Hop::path(suspect.run).into_iter().filter(|h| h.name != suspect.name);
-    let free = others.filter(|h| matches!(cpu_is_full(h), Ok(false)));
+    let apart = others.filter(|h| !(is_full(h) && h.shares_cpu_with(suspect)));
     let rank = |h: &Hop<'_>| {
         let is_proxy = h.host().is_some_and(|h| h.role == Role::Proxy);
-        let own = h.at(Level::At).and_then(|r| r.own_cpu()).unwrap_or(f64::INFINITY);
-        (h.shares_cpu_with(suspect), is_proxy, own)
+        (is_full(h), h.shares_cpu_with(suspect), is_proxy)
     };
-    free.min_by(|a, b| {
-        let ((a1, a2, a3), (b1, b2, b3)) = (rank(a), rank(b));
-        (a1, a2).cmp(&(b1, b2)).then(a3.total_cmp(&b3))
-    })
+    let own = |h: &Hop<'_>| h.at(Level::At).and_then(|r| r.own_cpu()).unwrap_or(f64::INFINITY);
+    apart.min_by(|a, b| rank(a).cmp(&rank(b)).then(own(a).total_cmp(&own(b))))
 }

@@ -141,18 +141,32 @@ fn add_up(found: &mut Vec<Standing<'_>>) {
     found[0].finding.evidence.extend(others);
 }
 
-/// The refuting facts in one line, a figure each; hosts to which the cause does not apply are left out when others are there.
+/// The refuting facts in one line: hosts with the same claim together, with the greatest figure among them. Hosts to which the
+/// cause does not apply are left out when others are there.
 fn because(refuting: &[Evidence]) -> String {
     let telling: Vec<&Evidence> = refuting.iter().filter(|e| e.metric != "stack").collect();
     if telling.is_empty() {
         return format!("{} {}", refuting[0].host, refuting[0].claim);
     }
-    let line = |e: &&Evidence| {
-        let border = e.threshold.map_or(String::new(), |t| format!(", border {}", figure(t)));
-        let unit = if e.unit.is_empty() { String::new() } else { format!(" {}", e.unit) };
-        format!("{}: {} ({} {}{unit}{border})", e.host, e.claim, e.metric, figure(e.value))
+    let mut claims: Vec<&str> = Vec::new();
+    for evidence in &telling {
+        if !claims.contains(&evidence.claim.as_str()) {
+            claims.push(&evidence.claim);
+        }
+    }
+    let line = |claim: &&str| {
+        let same: Vec<&&Evidence> = telling.iter().filter(|e| e.claim == **claim).collect();
+        let hosts: Vec<&str> = same.iter().map(|e| e.host.as_str()).collect();
+        let most = same.iter().max_by(|a, b| a.value.total_cmp(&b.value)).map_or(String::new(), |e| with_figures(e));
+        format!("{}: {claim} ({most})", hosts.join(", "))
     };
-    telling.iter().map(line).collect::<Vec<_>>().join("; ")
+    claims.iter().map(line).collect::<Vec<_>>().join("; ")
+}
+
+fn with_figures(e: &Evidence) -> String {
+    let border = e.threshold.map_or(String::new(), |t| format!(", border {}", figure(t)));
+    let unit = if e.unit.is_empty() { String::new() } else { format!(" {}", e.unit) };
+    format!("{} {}{unit}{border}", e.metric, figure(e.value))
 }
 
 /// A number with three significant figures.
@@ -270,14 +284,16 @@ fn none(run: &Run, why: &str, evidence: &[Evidence]) -> Verdict {
     });
     tests.push(GroundingTest { test: "order".to_string(), holds: order.0, detail: order.1 });
     tests.push(GroundingTest { test: "response".to_string(), holds, detail });
+    // In a closed loop it is the clients that set the rate: they wait for each answer.
+    let clients = Hop::generator(run).filter(|_| elasticity.is_some()).map_or(String::new(), |h| h.name.to_string());
     Verdict {
         cause: "none".to_string(),
+        hop: clients,
         confidence: confidence(&tests),
         grounded: tests.iter().all(|t| t.holds),
         predicted_gain: headroom,
         summary: format!("Nothing limits at this load, {why}{place}{room}."),
         grounding: tests,
-        ..Verdict::default()
     }
 }
 

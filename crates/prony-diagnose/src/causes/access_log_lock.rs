@@ -48,7 +48,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if hop.items(&LOOK_WAIT).is_empty() {
         return Err(Gap::new(LOOK_WAIT.name, hop.name, "no look at kernel stacks was taken; it needs root"));
     }
-    let waiting: f64 = LOCK_FUNCTIONS.iter().filter_map(|f| hop.look(&LOOK_WAIT, f).ok()).sum();
+    let waiting: f64 = LOCK_FUNCTIONS.iter().filter_map(|f| hop.look(&LOOK_WAIT, f).ok()).fold(0.0, |a, b| a + b);
     let wait = hop.fact("look.wait of write locks", "share", |_| Ok(waiting.min(1.0)))?;
     if wait.value < WAIT_SHARE {
         return ruled_out(&wait, WAIT_SHARE, ORIGIN, "workers do not wait for a file's write lock");

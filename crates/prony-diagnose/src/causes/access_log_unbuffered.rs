@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn fires_silent_border() {
         let found = finding(CAUSE.id, "lb", &lab(300.0, 2.5)).unwrap();
-        assert!((found.key.value - 1.0).abs() < 1e-6);
+        assert!((found.evidence[0].value - 1.0).abs() < 1e-6);
         assert!((found.score - 0.038).abs() < 0.001, "{}", found.score);
         assert_eq!(found.remedies[0].knob.as_ref().unwrap().value, "buffer=64k");
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0, "buffer=64k");

@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn fires_silent_border() {
         let found = finding(CAUSE.id, "s1", &lab(31.0)).unwrap();
-        assert!((found.score - 31.0 / 64.0 * 0.96).abs() < 0.001, "{}", found.score);
+        assert!((found.score - 31.0 / 64.0 * 0.94).abs() < 0.001, "{}", found.score);
         assert_eq!(found.dose, Dose::Concurrency);
         assert_eq!(score(CAUSE.id, "s1", &Lab::healthy()), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(31.0)), 0.0, "the proxy only passes on");

@@ -66,8 +66,8 @@ fn healthy_stacks_have_no_fault() {
     check(
         &two,
         expect![[r#"
-        none, Medium
-    "#]],
+            none at client, Medium
+        "#]],
     );
 }
 
