@@ -26,8 +26,14 @@ const WORKERS_PER_TICK: usize = 4;
 /// writes four times, and writes 20 us apart are still told apart.
 const LOOKS_PER_BURST: usize = 200;
 const LOOK_SPACING: Duration = Duration::from_micros(20);
-/// Bursts per look, spread over its time: together 64 ms of spinning.
-const BURSTS: u32 = 16;
+/// A look that comes later than this after the one before is no quick look. A guess: room for one interrupt.
+const LATE: Duration = Duration::from_micros(80);
+/// Bursts per look, spread over its time: together 96 ms of spinning.
+const BURSTS: u32 = 24;
+/// With fewer quick steps than this, and enough quick looks, writes are so rare that one tick sees about one: then the growth
+/// from tick to tick tells their size. 1000 looks are 20 ms; fewer than 3 writes in that time are fewer than 150 per second.
+const QUICK_STEPS_MIN: usize = 3;
+const QUICK_LOOKS_MIN: u32 = 1000;
 /// Logs that are looked at closely.
 const LOGS_MAX: usize = 4;
 /// Tail of a log from which the length of lines is taken.
@@ -57,6 +63,9 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
             stacks[next_worker].look(&mut page);
             next_worker = (next_worker + 1) % stacks.len();
         }
+        for log in &mut logs {
+            log.tick();
+        }
         if start.elapsed() >= duration * bursts / BURSTS && !logs.is_empty() {
             burst(&mut logs);
             bursts += 1;
@@ -64,8 +73,9 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
         std::thread::sleep(tick_end.saturating_duration_since(Instant::now()));
     }
     let seconds = start.elapsed().as_secs_f64();
-    for log in &mut logs {
-        log.put(&mut facts, seconds);
+    let grown = logs.iter_mut().filter_map(|log| log.put(&mut facts, seconds).then_some(())).count();
+    if grown == 0 && !logs.is_empty() {
+        facts.miss(m::LOOK_LOG_STEP.name, "no log grew while it was looked at: was there a load?");
     }
     put_stacks(&mut facts, &stacks);
     facts.finish()
@@ -77,33 +87,49 @@ struct Log {
     path: PathBuf,
     file: File,
     first_size: u64,
-    /// Growths that a look saw since the look before it.
+    /// Growths that a quick look saw since the look before it, and how many looks were quick.
     steps: Vec<u64>,
+    quick_looks: u32,
+    /// Growths from tick to tick.
+    slow_steps: Vec<u64>,
+    tick_size: u64,
 }
 
 fn open_logs(facts: &mut Facts, paths: Vec<PathBuf>) -> Vec<Log> {
     let mut logs = Vec::new();
     for path in paths.into_iter().take(LOGS_MAX) {
         match File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file))) {
-            Ok((first_size, file)) => logs.push(Log { path, file, first_size, steps: Vec::new() }),
+            Ok((first_size, file)) => logs.push(Log {
+                path,
+                file,
+                first_size,
+                steps: Vec::new(),
+                quick_looks: 0,
+                slow_steps: Vec::new(),
+                tick_size: first_size,
+            }),
             Err(e) => facts.miss("look.log", format_args!("{}: {e}", path.display())),
         }
     }
     logs
 }
 
-/// Quick looks at all logs. Spins between them: a sleep would be longer than the spacing.
+/// Quick looks at all logs. Spins between them: a sleep would be longer than the spacing. A look that comes late, because the
+/// scheduler gave the CPU to others, may see many writes at once and does not count as a step.
 fn burst(logs: &mut [Log]) {
     let mut sizes: Vec<u64> = logs.iter().map(Log::size).collect();
+    let mut last_look = Instant::now();
     for _ in 0..LOOKS_PER_BURST {
         let next = Instant::now() + LOOK_SPACING;
         for (log, last) in logs.iter_mut().zip(&mut sizes) {
             let size = log.size();
-            if size > *last {
-                log.steps.push(size - *last);
+            if last_look.elapsed() <= LATE {
+                log.quick_looks += 1;
+                log.steps.extend(size.checked_sub(*last).filter(|step| *step > 0));
             }
             *last = size;
         }
+        last_look = Instant::now();
         while Instant::now() < next {
             std::hint::spin_loop();
         }
@@ -111,22 +137,40 @@ fn burst(logs: &mut [Log]) {
 }
 
 impl Log {
+    fn tick(&mut self) {
+        let size = self.size();
+        self.slow_steps.extend(size.checked_sub(self.tick_size).filter(|step| *step > 0));
+        self.tick_size = size;
+    }
+
+    /// Bytes per write.
+    fn step(&mut self) -> Option<u64> {
+        if self.steps.len() < QUICK_STEPS_MIN && self.quick_looks >= QUICK_LOOKS_MIN {
+            return median(&mut self.slow_steps);
+        }
+        median(&mut self.steps)
+    }
+
     /// Its size; a file that cannot be asked has not grown.
     fn size(&self) -> u64 {
         self.file.metadata().map_or(0, |meta| meta.len())
     }
 
-    fn put(&mut self, facts: &mut Facts, seconds: f64) {
+    /// False when nothing was written meanwhile: such a log shows its growth of 0 and nothing else.
+    fn put(&mut self, facts: &mut Facts, seconds: f64) -> bool {
         let item = self.path.display().to_string();
         let size = self.size();
-        if size >= self.first_size && seconds > 0.0 {
-            facts.put(&m::LOOK_LOG_GROWTH, &item, (size - self.first_size) as f64 / seconds);
-        } else {
+        if size < self.first_size || seconds <= 0.0 {
             facts.miss(m::LOOK_LOG_GROWTH.name, format_args!("{item} was cut while it was looked at"));
+            return true;
         }
-        match median(&mut self.steps) {
+        facts.put(&m::LOOK_LOG_GROWTH, &item, (size - self.first_size) as f64 / seconds);
+        if size == self.first_size {
+            return false;
+        }
+        match self.step() {
             Some(step) => facts.put(&m::LOOK_LOG_STEP, &item, step as f64),
-            None => facts.miss(m::LOOK_LOG_STEP.name, format_args!("{item} did not grow under the quick looks")),
+            None => facts.miss(m::LOOK_LOG_STEP.name, format_args!("{item} grew, but not under the quick looks")),
         }
         let mut tail = vec![0; TAIL_BYTES];
         let read = self.file.read_at(&mut tail, size.saturating_sub(TAIL_BYTES as u64)).unwrap_or(0);
@@ -134,6 +178,7 @@ impl Log {
             Some(bytes) => facts.put(&m::LOOK_LOG_LINE, &item, bytes),
             None => facts.miss(m::LOOK_LOG_LINE.name, format_args!("{item} has no whole line in its last 8 KiB")),
         }
+        true
     }
 }
 
@@ -195,7 +240,8 @@ impl Worker {
 
 /// Functions through which every sleeper goes: they tell that it sleeps, not why.
 fn is_scheduling(function: &str) -> bool {
-    const EXACT: [&str; 6] = ["__cond_resched", "poll_schedule_timeout", "schedule", "__schedule", "do_nanosleep", "__switch_to"];
+    const EXACT: [&str; 6] =
+        ["__cond_resched", "poll_schedule_timeout", "schedule", "__schedule", "do_nanosleep", "__switch_to"];
     EXACT.contains(&function)
         || ["schedule_", "__schedule_", "preempt_schedule", "exit_to_user_mode", "irqentry_"]
             .iter()
@@ -218,6 +264,8 @@ fn waits_in(stack: &str, runs: bool) -> Option<&str> {
     if top.starts_with("do_syscall_") || top.starts_with("entry_") || top.starts_with("ret_from_") {
         return None;
     }
+    // Compilers inline ep_poll into its only caller; an idle worker gets one name on every kernel.
+    let top = if top == "do_epoll_wait" { "ep_poll" } else { top };
     (!runs || is_spinning(top)).then_some(top)
 }
 
@@ -262,6 +310,7 @@ mod tests {
         assert_eq!(waits_in(LOCKED, false), Some("rwsem_down_write_slowpath"));
         assert_eq!(waits_in(LOCKED, true), None, "the stack of a running task is that of its last sleep");
         assert_eq!(waits_in("[<0>] ep_poll.isra.0+0x2b1/0x2d0\n[<0>] do_epoll_wait+0x1/0x2\n", false), Some("ep_poll"));
+        assert_eq!(waits_in("[<0>] do_epoll_wait+0x548/0x5a0\n", false), Some("ep_poll"));
         assert_eq!(waits_in("[<0>] osq_lock+0x1/0x2\n", true), Some("osq_lock"));
         assert_eq!(waits_in("[<0>] exit_to_user_mode_loop+0x1/0x2\n[<0>] do_syscall_64+0x1/0x2\n", false), None);
         assert_eq!(waits_in("", false), None);

@@ -145,11 +145,11 @@ fn left(end: Instant) -> io::Result<Duration> {
 }
 
 fn reason(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-            format!("no answer within {ANSWER_MS_MAX} ms: every worker may be busy")
-        }
-        _ => error.to_string(),
+    // A read that runs into its timeout says "would block".
+    if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) {
+        format!("no answer within {ANSWER_MS_MAX} ms: every worker may be busy")
+    } else {
+        error.to_string()
     }
 }
 
