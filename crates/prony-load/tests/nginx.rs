@@ -1,5 +1,7 @@
 //! Loads on a real nginx: what the engine counts is what the server's log says.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking; clippy sees only the test functions themselves")]
+
 mod server;
 
 use prony_load::{empty_plan, run};

@@ -1,0 +1,67 @@
+//! `cargo xtask bench`: measures what the issues set bars for, and writes the tables of `docs/benchmarks.md`.
+//!
+//! One benchmark per file; each owns the lines between its markers in that page and nothing else of it.
+//! Invariant: what is compared is measured in turn, in the same rounds, and the spread is written beside the middle.
+
+pub mod load;
+mod sys;
+
+use anyhow::Context as _;
+use std::path::Path;
+
+/// The page of all tables.
+const PAGE: &str = "docs/benchmarks.md";
+
+/// Replaces the section `name` of the page; makes the page or the section when it is missing.
+pub fn write_section(root: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let path = root.join(PAGE);
+    let old = match std::fs::read_to_string(&path) {
+        Ok(old) => old,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "# Benchmarks\n".to_string(),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    };
+    std::fs::write(&path, with_section(&old, name, text)).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn with_section(page: &str, name: &str, text: &str) -> String {
+    let (open, close) = (format!("<!-- bench:{name} -->\n"), format!("<!-- /bench:{name} -->\n"));
+    let section = format!("{open}{}\n{close}", text.trim_end());
+    let found = page.split_once(&open).and_then(|(before, rest)| Some((before, rest.split_once(&close)?.1)));
+    match found {
+        Some((before, after)) => format!("{before}{section}{after}"),
+        None => format!("{}\n\n{section}", page.trim_end()),
+    }
+}
+
+/// The middle of some numbers; none of none.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_is_replaced_and_the_rest_is_kept() {
+        let page = with_section("# Benchmarks\n", "load", "one");
+        assert_eq!(page, "# Benchmarks\n\n<!-- bench:load -->\none\n<!-- /bench:load -->\n");
+        let both = with_section(&page, "undo", "two");
+        let again = with_section(&both, "load", "three\n");
+        assert_eq!(again, both.replace("one", "three"));
+    }
+
+    #[test]
+    fn the_median_lies_in_the_middle() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+}
