@@ -119,12 +119,12 @@ pub enum TuneError {
 }
 
 fn hint(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::PermissionDenied => "; run as root",
-        io::ErrorKind::ReadOnlyFilesystem => "; remount it writable, or run prony where it is",
-        io::ErrorKind::StorageFull => "; free some space first, nothing was changed",
-        _ => "",
-    }
+    let next = [
+        (io::ErrorKind::PermissionDenied, "; run as root"),
+        (io::ErrorKind::ReadOnlyFilesystem, "; remount it writable, or run prony where it is"),
+        (io::ErrorKind::StorageFull, "; free some space first, nothing was changed"),
+    ];
+    next.into_iter().find(|(kind, _)| *kind == source.kind()).map_or("", |(_, hint)| hint)
 }
 
 impl TuneError {

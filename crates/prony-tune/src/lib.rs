@@ -128,12 +128,15 @@ fn carry_out(
         reload: plan.reload,
     };
     let entry = journal.begin(entry)?;
-    let made = entry.make().and_then(|notes| check().map(|()| notes));
+    let made = entry.make().and_then(|notes| {
+        check()?;
+        journal.applied(entry.id)?;
+        Ok(notes)
+    });
     let notes = match made {
         Ok(notes) => notes,
         Err(first) => return Err(retreat(&entry, journal, first)),
     };
-    journal.applied(entry.id)?;
     let change = Change {
         knob: knob.clone(),
         before: plan.before,

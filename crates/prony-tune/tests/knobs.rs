@@ -214,13 +214,10 @@ fn needs_root_bad_input_is_said_and_leaves_nothing() {
 
     let error = fails("nginx.backlog", "5000").to_string();
     assert!(error.contains("at most net.core.somaxconn, which is 4096"), "{error}");
-    // nginx itself refuses this one, after the file was written: two buffers of different sizes for one file cannot be
-    // asked for by us, but a buffer that is too large can.
+    // nginx itself refuses this one, after the file was written.
     let error = fails("nginx.access_log", "buffer=999999m");
-    assert!(
-        matches!(error, TuneError::Rejected { .. } | TuneError::Missing { .. } | TuneError::NoEffect { .. }),
-        "{error}"
-    );
+    println!("{error}");
+    assert!(matches!(error, TuneError::Rejected { .. }), "{error}");
     assert_eq!(stage.snapshot(), before);
     assert!(journal.unsettled().is_empty());
 
@@ -255,31 +252,24 @@ fn needs_root_a_full_disk_changes_nothing() {
         return;
     }
     let stage = Stage::new("full");
-    fs::create_dir(stage.journals()).unwrap();
-    run("mount", &["-t", "tmpfs", "-o", "size=8k", "none", stage.journals().to_str().unwrap()]);
-    let journal = Journal::open(&stage.journals()).unwrap();
+    let journals = stage.journals();
+    let at = journals.to_str().unwrap();
+    fs::create_dir(&journals).unwrap();
+    run("mount", &["-t", "tmpfs", "-o", "size=16k", "none", at]);
+    let journal = Journal::open(&journals).unwrap();
+    // An undo record holds the file before and after, so it does not fit.
+    let mut text = fs::read_to_string(stage.config("nginx.conf")).unwrap();
+    text += &"# a comment that makes the file long\n".repeat(300);
+    fs::write(stage.config("nginx.conf"), text).unwrap();
     let before = stage.snapshot();
-    let free = 4096
-        - fs::metadata(
-            fs::read_dir(stage.journals())
-                .unwrap()
-                .find_map(|e| {
-                    let path = e.unwrap().path();
-                    path.extension().is_some_and(|x| x == "jsonl").then_some(path)
-                })
-                .unwrap(),
-        )
-        .unwrap()
-        .len();
-    fs::write(stage.journals().join("ballast"), vec![0; 4096]).unwrap();
-    assert!(free < 4096);
-    let knob = knob("nginx.upstream_keepalive", "8");
+    let knob = knob("nginx.worker_processes", "3");
     let error = apply(&stage.ctx(), &knob, &journal).unwrap_err().to_string();
     assert!(error.contains("cannot write journal") && error.contains("free some space"), "{error}");
     assert_eq!(stage.snapshot(), before);
-    fs::remove_file(stage.journals().join("ballast")).unwrap();
+    run("mount", &["-o", "remount,size=1m", at]);
     let applied = apply(&stage.ctx(), &knob, &journal).unwrap();
     undo(&journal, applied.id).unwrap();
+    assert_eq!(stage.snapshot(), before);
     drop(journal);
     assert!(pending(&stage.journals()).unwrap().is_empty());
     run("umount", &[stage.journals().to_str().unwrap()]);

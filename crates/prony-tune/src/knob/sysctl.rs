@@ -56,9 +56,8 @@ const DENIED: &[(&str, &str)] = &[
 
 fn read(ctx: &Context<'_>, name: &str) -> Result<String, TuneError> {
     let file = ctx.roots.proc.join(path(name)?);
-    let text = fs::read_to_string(&file).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => absent(ctx, name),
-        _ => TuneError::io("read", &file)(e),
+    let text = fs::read_to_string(&file).map_err(|e| {
+        if e.kind() == io::ErrorKind::NotFound { absent(ctx, name) } else { TuneError::io("read", &file)(e) }
     })?;
     Ok(words(&text))
 }

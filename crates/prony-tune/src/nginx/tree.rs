@@ -324,7 +324,7 @@ mod tests {
     fn reads_what_debian_installs() {
         let main = Path::new("/etc/nginx/nginx.conf");
         if !main.exists() {
-            println!("skipped: nginx is not installed");
+            eprintln!("skipped: nginx is not installed");
             return;
         }
         let config = Config::read(main).unwrap();

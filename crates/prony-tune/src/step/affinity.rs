@@ -126,7 +126,7 @@ mod tests {
     fn a_child_born_meanwhile_is_freed_too() {
         let Ok(all) = sys::affinity(0) else { return };
         if all.len() < 2 {
-            println!("skipped: needs two CPUs");
+            eprintln!("skipped: needs two CPUs");
             return;
         }
         let roots = Roots::default();
