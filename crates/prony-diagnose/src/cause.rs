@@ -1,6 +1,7 @@
 //! What a cause is: an id, a check on one hop, and a page of documentation that is the head of its own file.
 //!
-//! No cause stands here. Invariant: a check returns a finding, the fact that rules it out, or the gap that keeps it open.
+//! No cause stands here. Invariant: a check returns a finding, the fact that rules it out, or the gap that keeps it
+//! open.
 
 use crate::facts::{Fact, Hop};
 use prony_model::diagnosis::Remedy;
@@ -139,7 +140,7 @@ impl Finding {
     pub fn new(key: Fact, border: f64, origin: &str, claim: &str, score: f64) -> Self {
         let evidence = vec![key.evidence(claim, Some(border), origin, EvidenceVerdict::Supports)];
         Self {
-            score: score.clamp(0.0, 1.0),
+            score: if score.is_finite() { score.clamp(0.0, 1.0) } else { 0.0 },
             key,
             evidence,
             remedies: Vec::new(),
@@ -242,8 +243,8 @@ pub fn cpu_is_full(hop: &Hop<'_>) -> Result<bool, Gap> {
     Ok(busy >= FULL_CPU || (flat && busy >= FULL_CPU_WHEN_FLAT))
 }
 
-/// Share of what limits that CPU work explains. With full CPUs: its share of their capacity, less the time that requests stand
-/// still in timers. With idle CPUs: its share of the response time.
+/// Share of what limits that CPU work explains. With full CPUs: its share of their capacity, less the time that
+/// requests stand still in timers. With idle CPUs: its share of the response time.
 pub fn work_share(hop: &Hop<'_>, cost_us_per_request: f64) -> Result<f64, Gap> {
     let at = hop.at(Level::At)?;
     let cpus_used = cost_us_per_request * at.requests()? / 1e6;
@@ -255,8 +256,8 @@ pub fn work_share(hop: &Hop<'_>, cost_us_per_request: f64) -> Result<f64, Gap> {
     Ok(share.clamp(0.0, 1.0))
 }
 
-/// How much throughput could rise until CPUs elsewhere are full: the least of 1 / busy - 1 over hosts that share no CPU with `hop`,
-/// the generator's included. None when no other CPU was read.
+/// How much throughput could rise until CPUs elsewhere are full: the least of 1 / busy - 1 over hosts that share no CPU
+/// with `hop`, the generator's included. None when no other CPU was read.
 pub fn gain_until_next_limit(hop: &Hop<'_>) -> Option<f64> {
     hosts_of(hop).filter(|other| !other.shares_cpu_with(hop)).filter_map(|other| room_of(&other)).reduce(f64::min)
 }

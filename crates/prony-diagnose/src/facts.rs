@@ -1,7 +1,7 @@
 //! Reads a run: what one hop showed at each level of load, as numbers that causes can judge.
 //!
-//! It judges nothing and knows no threshold. Invariant: a number stands here only if the run holds it; else there is a gap
-//! that names the fact, the host and the reason.
+//! It judges nothing and knows no threshold. Invariant: a number stands here only if the run holds it; else there is a
+//! gap that names the fact, the host and the reason.
 
 use prony_model::metric::{
     CGROUP_USAGE, CONN_OUT_RTT, CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE, CPU_SOFTIRQ, CPU_STEAL, CPU_SYSTEM, CPU_USER,
@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 /// Initial retransmission timeout of a SYN, in seconds. RFC 6298 section 2.1.
 pub const SYN_TIMEOUT_S: f64 = 1.0;
 
-/// How long a lost segment with nothing behind it stays lost, in seconds: Linux `TCP_RTO_MIN` (include/net/tcp.h), which a
-/// tail loss probe of a lone segment waits for as well (`tcp_schedule_loss_probe`).
+/// How long a lost segment with nothing behind it stays lost, in seconds: Linux `TCP_RTO_MIN` (include/net/tcp.h),
+/// which a tail loss probe of a lone segment waits for as well (`tcp_schedule_loss_probe`).
 pub const RETRANSMIT_TIMEOUT_S: f64 = 0.2;
 
 /// A quantity of one hop at the level `at`, with the same below and beyond the knee.
@@ -189,12 +189,25 @@ impl<'a> Hop<'a> {
     }
 }
 
+impl std::fmt::Debug for Hop<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// More CPUs than any machine has: a longer range is a mistake. Linux NR_CPUS_RANGE_END for x86-64 is 8192.
+const CPUS_MAX: u32 = 8192;
+
 /// `0,2-3` as a set; none when it is no list of CPUs.
 fn parse_cpus(list: &str) -> Option<BTreeSet<u32>> {
     let mut cpus = BTreeSet::new();
     for part in list.split(',').map(str::trim).filter(|p| !p.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        cpus.extend(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok()?);
+        let (first, last) = (first.trim().parse::<u32>().ok()?, last.trim().parse::<u32>().ok()?);
+        if last >= CPUS_MAX {
+            return None;
+        }
+        cpus.extend(first..=last);
     }
     (!cpus.is_empty()).then_some(cpus)
 }
@@ -269,7 +282,8 @@ impl<'a> Reader<'a> {
         if x > 0.0 { Ok(x) } else { Err(Gap::new("completed_per_s", "", "no request was completed in this trial")) }
     }
 
-    /// Requests per second that reach this hop: its own count, else its share of the segments that it and its siblings receive.
+    /// Requests per second that reach this hop: its own count, else its share of the segments that it and its siblings
+    /// receive.
     pub fn requests(&self) -> Result<f64, Gap> {
         let x = self.throughput()?;
         if self.hop.is_entry() || self.hop.host().is_none() {
@@ -341,8 +355,8 @@ impl<'a> Reader<'a> {
         Ok(self.own_cpu()? * 1e6 / self.requests()?)
     }
 
-    /// Share of time that each worker could not take more work: on a CPU, in the run queue, or stopped there by packet work, which
-    /// is charged to no process; as nobody says on which CPU, the hop's CPU with most of it counts.
+    /// Share of time that each worker could not take more work: on a CPU, in the run queue, or stopped there by packet
+    /// work, which is charged to no process; as nobody says on which CPU, the hop's CPU with most of it counts.
     pub fn worker_loads(&self) -> Result<Vec<f64>, Gap> {
         let packets = |cpu: &u32| self.one(&CPU_SOFTIRQ, &cpu.to_string()).ok();
         let packets = self.hop.cpus()?.iter().filter_map(packets).fold(0.0, f64::max);
@@ -368,7 +382,8 @@ impl<'a> Reader<'a> {
         Ok(self.sum(metric)? / self.hop.items(metric).len().max(1) as f64)
     }
 
-    /// Share of request time that stands still in retransmission timers anywhere on the path. Work cannot explain that part.
+    /// Share of request time that stands still in retransmission timers anywhere on the path. Work cannot explain that
+    /// part.
     pub fn stalled_share(&self) -> f64 {
         let n = self.in_flight().unwrap_or(f64::INFINITY);
         let hops = Hop::path(self.hop.run).into_iter().chain(Hop::generator(self.hop.run));
@@ -391,6 +406,7 @@ mod tests {
     fn lists_of_cpus() {
         assert_eq!(parse_cpus("0,2-3"), Some(BTreeSet::from([0, 2, 3])));
         assert_eq!(parse_cpus("x"), None);
+        assert_eq!(parse_cpus("0-4294967295"), None);
         assert_eq!(parse_cpus(""), None);
     }
 

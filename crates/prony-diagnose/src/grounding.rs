@@ -7,14 +7,16 @@ use crate::facts::Hop;
 use prony_model::diagnosis::GroundingTest;
 use prony_model::{Intervention, InterventionKind};
 
-/// Elasticity from which throughput counts as following; 1 is expected of a sole bottleneck, 0 of a free resource (methods.md).
-/// The middle between the measured controls (up to 0.12) and suspects (from 0.99) would be 0.55; an interval may reach lower. A guess.
+/// Elasticity from which throughput counts as following; 1 is expected of a sole bottleneck, 0 of a free resource
+/// (methods.md). The middle between the measured controls (up to 0.12) and suspects (from 0.99) would be 0.55; an
+/// interval may reach lower. A guess.
 const FOLLOWS: f64 = 0.5;
 /// Elasticity below which throughput does not follow. A guess; measured controls reached 0.12.
 const STANDS_STILL: f64 = 0.35;
 /// A removal that brings less than this part of the predicted gain speaks against the cause. A guess.
 const REMOVAL_PART: f64 = 0.25;
-/// A predicted gain below this is too small for its absence to speak against the cause. A guess: pairs detect about 5 %.
+/// A predicted gain below this is too small for its absence to speak against the cause. A guess: pairs detect about 5
+/// %.
 const GAIN_TO_SEE: f64 = 0.1;
 /// The key fact must be so much greater at the knee than at half load. A guess.
 const RISE: f64 = 1.05;

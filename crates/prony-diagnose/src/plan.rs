@@ -8,13 +8,14 @@ use crate::verdict::{Standing, standing};
 use prony_model::stack::Role;
 use prony_model::{Diagnosis, Intervention, InterventionKind, Level, Run};
 
-/// Share by which CPU and links are made slower: at 20 % suspect and control separate within six pairs of 2 s (methods.md).
+/// Share by which CPU and links are made slower: at 20 % suspect and control separate within six pairs of 2 s
+/// (methods.md).
 const DOSE: f64 = 0.2;
 /// Share by which connections are raised. A guess: enough to see, little enough to stay on the same part of the curve.
 const MORE_CONNECTIONS: f64 = 0.5;
 
-/// The interventions that would test the verdict of `diagnosis`: the suspect, then the negative control; each with `pairs` 0.
-/// Empty when nothing can be tested, and when it was done.
+/// The interventions that would test the verdict of `diagnosis`: the suspect, then the negative control; each with
+/// `pairs` 0. Empty when nothing can be tested, and when it was done.
 pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention> {
     let standing = standing(run);
     let of_verdict = |s: &&Standing<'_>| s.cause.id == diagnosis.verdict.cause && s.hop.name == diagnosis.verdict.hop;
@@ -57,8 +58,8 @@ fn suspect_of(suspect: &Standing<'_>) -> Option<Intervention> {
     Some(planned(suspect.hop.name, what, false, dose))
 }
 
-/// The hop that should not matter: rather one on CPUs that are not full, on none of the suspect's, a server rather than a proxy, the
-/// idlest. Hosts that share full CPUs with the suspect are part of the same limit and control nothing.
+/// The hop that should not matter: rather one on CPUs that are not full, on none of the suspect's, a server rather than
+/// a proxy, the idlest. Hosts that share full CPUs with the suspect are part of the same limit and control nothing.
 fn control_for<'a>(suspect: &Hop<'a>) -> Option<Hop<'a>> {
     let is_full = |h: &Hop<'_>| cpu_is_full(h).unwrap_or(true);
     let others = Hop::path(suspect.run).into_iter().filter(|h| h.name != suspect.name);

@@ -1,6 +1,8 @@
-//! Which cause stands: checks every cause at every hop, ranks what fires, follows the interventions, and says what was ruled out.
+//! Which cause stands: checks every cause at every hop, ranks what fires, follows the interventions, and says what was
+//! ruled out.
 //!
-//! It knows no cause by name. Invariant: a fault outranks an honest limit; a finding that an intervention contradicts does not stand.
+//! It knows no cause by name. Invariant: a fault outranks an honest limit; a finding that an intervention contradicts
+//! does not stand.
 
 use crate::CAUSES;
 use crate::cause::{
@@ -21,12 +23,6 @@ pub struct Standing<'a> {
     pub hop: Hop<'a>,
     /// What it found.
     pub finding: Finding,
-}
-
-impl std::fmt::Debug for Hop<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
-    }
 }
 
 /// What all checks together say.
@@ -141,8 +137,8 @@ fn add_up(found: &mut Vec<Standing<'_>>) {
     found[0].finding.evidence.extend(others);
 }
 
-/// The refuting facts in one line: hosts with the same claim together, with the greatest figure among them. Hosts to which the
-/// cause does not apply are left out when others are there.
+/// The refuting facts in one line: hosts with the same claim together, with the greatest figure among them. Hosts to
+/// which the cause does not apply are left out when others are there.
 fn because(refuting: &[Evidence]) -> String {
     let telling: Vec<&Evidence> = refuting.iter().filter(|e| e.metric != "stack").collect();
     if telling.is_empty() {
@@ -198,7 +194,8 @@ fn follow_interventions<'a>(run: &'a Run, survey: &mut Survey<'a>) {
     }
 }
 
-/// CPU saturation at a host whose CPU throughput followed, although its counters did not say so (a quota seen from outside, a stolen CPU).
+/// CPU saturation at a host whose CPU throughput followed, although its counters did not say so (a quota seen from
+/// outside, a stolen CPU).
 fn limit_shown_by_intervention<'a>(run: &'a Run, host: &'a str, elasticity: f64) -> Option<Standing<'a>> {
     let hop = Hop { run, name: host };
     let kernel = hop.at(Level::At).and_then(|r| r.cpu()).map_or(0.0, |c| c.kernel_share());
@@ -306,9 +303,11 @@ fn room(run: &Run) -> Vec<Evidence> {
         .collect()
 }
 
-/// In open loop: the evidence that the asked rate is served, within the objective if there is one, and with room on every CPU.
+/// In open loop: the evidence that the asked rate is served, within the objective if there is one, and with room on
+/// every CPU.
 fn rate_is_held(run: &Run) -> Option<Vec<Evidence>> {
-    /// Served over asked. Cited: methods.md, validity gate `rate`: within 0.5 %; 1 % for arrivals at random within short trials.
+    /// Served over asked. Cited: methods.md, validity gate `rate`: within 0.5 %; 1 % for arrivals at random within
+    /// short trials.
     const HELD: f64 = 0.99;
     /// Failed requests when the objective names no share. A guess.
     const ERRORS: f64 = 0.001;

@@ -6,15 +6,16 @@
 //! `tcp.listen_overflows` grows within the scored time (per network namespace), not only at its start.
 //!
 //! ## Why it limits
-//! A dropped handshake is tried again after a second (RFC 6298); the request waits that long, while CPUs may be idle. p99 jumps to 1 s.
+//! A dropped handshake is tried again after a second (RFC 6298); the request waits that long, while CPUs may be idle.
+//! p99 jumps to 1 s.
 //!
 //! ## Evidence
-//! Seconds per second that callers wait for a SYN to be sent again, out of all requests in flight. Callers' SYN retransmits are
-//! taken where they were read (one wait may overflow more than once), else the overflows.
+//! Seconds per second that callers wait for a SYN to be sent again, out of all requests in flight. Callers' SYN
+//! retransmits are taken where they were read (one wait may overflow more than once), else the overflows.
 //!
 //! ## What it is not
-//! `syn-queue-full`: other counters. A stalled worker (quota, pause) can fill any queue: then `cpu-quota-throttled` explains more.
-//! At full CPUs the mend improves p99 and hardly the throughput; the predicted gain says so.
+//! `syn-queue-full`: other counters. A stalled worker (quota, pause) can fill any queue: then `cpu-quota-throttled`
+//! explains more. At full CPUs the mend improves p99 and hardly the throughput; the predicted gain says so.
 //!
 //! ## Fix
 //! Knob `nginx.backlog` and `sysctl.net.core.somaxconn`; the smaller of the two wins. Fewer connections: keepalive.
@@ -66,7 +67,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     finding.fires()
 }
 
-/// Share of the requests in flight that wait for a SYN to be sent again because of drops counted by `metric` at this hop.
+/// Share of the requests in flight that wait for a SYN to be sent again because of drops counted by `metric` at this
+/// hop.
 pub(super) fn syn_wait_share(hop: &Hop<'_>, metric: &Metric) -> Result<f64, Gap> {
     let at = hop.at(Level::At)?;
     let drops = at.sum(metric)?;

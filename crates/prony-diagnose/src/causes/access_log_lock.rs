@@ -3,11 +3,12 @@
 //! Workers queue at the lock of the one file that all of them append to.
 //!
 //! ## What it sees
-//! Quick looks at the workers' kernel stacks: the share of looks that found one asleep or spinning in the slow path of a
-//! kernel read-write semaphore, while the access log is written line by line.
+//! Quick looks at the workers' kernel stacks: the share of looks that found one asleep or spinning in the slow path of
+//! a kernel read-write semaphore, while the access log is written line by line.
 //!
 //! ## Why it limits
-//! The kernel lets one writer at a time append to an inode. Past a number of workers, more of them only wait or spin: CPUs burn without requests.
+//! The kernel lets one writer at a time append to an inode. Past a number of workers, more of them only wait or spin:
+//! CPUs burn without requests.
 //!
 //! ## Evidence
 //! The share of looks is the share of worker time, so it is the score.

@@ -7,11 +7,12 @@
 //! Unbuffered: about 1 write per request. Buffered: one per 64 KB.
 //!
 //! ## Why it limits
-//! A write to a file costs microseconds of CPU; all workers append to the same inode, whose lock lets one of them in at a time.
+//! A write to a file costs microseconds of CPU; all workers append to the same inode, whose lock lets one of them in at
+//! a time.
 //!
 //! ## Evidence
-//! Writes per request times the price of one write on this host. With full CPUs its share of their capacity; with idle CPUs
-//! the share of time that the file is being written to, which cannot pass 1 (the lock is a serial resource).
+//! Writes per request times the price of one write on this host. With full CPUs its share of their capacity; with idle
+//! CPUs the share of time that the file is being written to, which cannot pass 1 (the lock is a serial resource).
 //!
 //! ## What it is not
 //! A buffered log, however large: writes per request stay far below 0.2. A log on a slow disk: then PSI io is not 0.
@@ -40,7 +41,8 @@ pub(super) const CAUSE: Cause = Cause {
     source: include_str!("access_log_unbuffered.rs"),
 };
 
-/// Writes per request from which a log counts as unbuffered. A guess: a buffer of 4 KB holds 5 to 20 lines, 0.05 to 0.2.
+/// Writes per request from which a log counts as unbuffered. A guess: a buffer of 4 KB holds 5 to 20 lines, 0.05 to
+/// 0.2.
 pub(super) const WRITES_PER_REQUEST: f64 = 0.2;
 /// Below this share of the limit it does not matter.
 const SHARE_MIN: f64 = 0.02;

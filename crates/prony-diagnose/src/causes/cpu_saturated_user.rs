@@ -3,16 +3,19 @@
 //! The hop's CPUs are full of its own code: an honest limit.
 //!
 //! ## What it sees
-//! Busy share of the CPUs that the hop may use, its own part of it (with its packet work), and how it splits between user and kernel.
+//! Busy share of the CPUs that the hop may use, its own part of it (with its packet work), and how it splits between
+//! user and kernel.
 //!
 //! ## Why it limits
 //! A full CPU serves no more requests, whatever the concurrency.
 //!
 //! ## Evidence
-//! The hop's own share of the capacity of its CPUs is the score; of hosts that share full CPUs, the one that uses most is named.
+//! The hop's own share of the capacity of its CPUs is the score; of hosts that share full CPUs, the one that uses most
+//! is named.
 //!
 //! ## What it is not
-//! A fault: it stands only when no fault explains what the CPU is spent on. CPUs that strangers fill: the hop's own share is small then.
+//! A fault: it stands only when no fault explains what the CPU is spent on. CPUs that strangers fill: the hop's own
+//! share is small then.
 //!
 //! ## Fix
 //! Less work per request (configuration, code), or more CPUs: throughput grows with them until the next limit.
@@ -37,7 +40,8 @@ pub(super) const CAUSE: Cause = Cause {
     source: include_str!("cpu_saturated_user.rs"),
 };
 
-/// Share of full CPUs that the hop itself must use to be named. A guess: of three hosts on one CPU the greatest uses at least a third.
+/// Share of full CPUs that the hop itself must use to be named. A guess: of three hosts on one CPU the greatest uses at
+/// least a third.
 const OWN_SHARE: f64 = 0.25;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {

@@ -3,19 +3,24 @@
 //! A host that opens connections has no local port left: its old connections hold them in TIME_WAIT for a minute.
 //!
 //! ## What it sees
-//! Error-log lines `(99: Cannot assign requested address)`; sockets in TIME_WAIT near the size of the port range times the number of servers.
+//! Error-log lines `(99: Cannot assign requested address)`; sockets in TIME_WAIT near the size of the port range times
+//! the number of servers.
 //!
 //! ## Why it limits
-//! connect() fails at once, the request is answered with an error; or, just before, it searches long for a free port. CPUs may be idle.
+//! connect() fails at once, the request is answered with an error; or, just before, it searches long for a free port.
+//! CPUs may be idle.
 //!
 //! ## Evidence
-//! Failed connects per request that the hop completes; without an error log, fill of the port range together with the failed requests or idle CPUs.
+//! Failed connects per request that the hop completes; without an error log, fill of the port range together with the
+//! failed requests or idle CPUs.
 //!
 //! ## What it is not
-//! Many sockets in TIME_WAIT on the side that closes and does not open: the range is not used there. Connects that are refused or time out.
+//! Many sockets in TIME_WAIT on the side that closes and does not open: the range is not used there. Connects that are
+//! refused or time out.
 //!
 //! ## Fix
-//! Keep connections open (see `upstream-keepalive-off`); then knob `sysctl.net.ipv4.ip_local_port_range`; more addresses.
+//! Keep connections open (see `upstream-keepalive-off`); then knob `sysctl.net.ipv4.ip_local_port_range`; more
+//! addresses.
 //!
 //! ## References
 //! ip(7) `ip_local_port_range`; Linux `__inet_hash_connect`.

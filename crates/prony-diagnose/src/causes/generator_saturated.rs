@@ -3,11 +3,12 @@
 //! The load generator is the limit, not the stack.
 //!
 //! ## What it sees
-//! CPU of the generator's busiest thread; gates of the load that failed because of the generator; and who uses most of the CPUs that it
-//! shares with servers.
+//! CPU of the generator's busiest thread; gates of the load that failed because of the generator; and who uses most of
+//! the CPUs that it shares with servers.
 //!
 //! ## Why it limits
-//! A generator that cannot send or read faster measures itself. The rate is then a lower bound of what the stack can carry.
+//! A generator that cannot send or read faster measures itself. The rate is then a lower bound of what the stack can
+//! carry.
 //!
 //! ## Evidence
 //! The CPU share of its busiest thread, or 1 when a gate says that the generator was the limit.

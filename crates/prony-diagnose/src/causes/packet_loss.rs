@@ -3,15 +3,17 @@
 //! A link loses packets; TCP sends them again, mostly after a timeout of 200 ms.
 //!
 //! ## What it sees
-//! Segments sent again per segment sent, without SYNs, at both ends of a link. Both ends of the bad link see it, so it is named
-//! at the host at the far end of the path that still sees it; a host of which all servers see it is itself the common end.
+//! Segments sent again per segment sent, without SYNs, at both ends of a link. Both ends of the bad link see it, so it
+//! is named at the host at the far end of the path that still sees it; a host of which all servers see it is itself the
+//! common end.
 //!
 //! ## Why it limits
-//! A small request or answer has nothing behind it that would reveal the loss, so it waits for a timer of 0.2 s: more than a
-//! hundred times its usual time. Connections stand still meanwhile.
+//! A small request or answer has nothing behind it that would reveal the loss, so it waits for a timer of 0.2 s: more
+//! than a hundred times its usual time. Connections stand still meanwhile.
 //!
 //! ## Evidence
-//! Retransmits that were not fast, times 0.2 s (Linux TCP_RTO_MIN), plus fast ones times the round trip, out of all requests in flight.
+//! Retransmits that were not fast, times 0.2 s (Linux TCP_RTO_MIN), plus fast ones times the round trip, out of all
+//! requests in flight.
 //!
 //! ## What it is not
 //! A full link that drops: then `bandwidth-bound` explains more. One retransmit in ten thousand: normal life.
@@ -41,7 +43,8 @@ pub(super) const CAUSE: Cause = Cause {
 
 /// Segments sent again per segment sent, from which a link counts as bad.
 const LOSS: f64 = 0.001;
-/// Its origin: public tools wait for 2 %, but a lost small answer costs a hundred times its service time, so 0.1 % already costs 10 %.
+/// Its origin: public tools wait for 2 %, but a lost small answer costs a hundred times its service time, so 0.1 %
+/// already costs 10 %.
 const ORIGIN: &str = "guess: 0.1 % of answers times 200 ms is 10 % of a response time of 2 ms";
 /// Share of request time below which it does not matter. A guess.
 const SHARE_MIN: f64 = 0.02;

@@ -3,7 +3,8 @@
 //! RPS hands received packets to CPUs that already have enough of them, or that the application needs.
 //!
 //! ## What it sees
-//! Packets that arrive on the hop's CPUs by steering (`softnet.steered`), out of all that they process, with an `rps_cpus` mask set.
+//! Packets that arrive on the hop's CPUs by steering (`softnet.steered`), out of all that they process, with an
+//! `rps_cpus` mask set.
 //!
 //! ## Why it limits
 //! Each handed-over packet costs an interrupt between CPUs and a cold cache, and its work displaces the application's.
@@ -35,7 +36,8 @@ pub(super) const CAUSE: Cause = Cause {
     source: include_str!("packet_steering_overspread.rs"),
 };
 
-/// Share of the CPUs' capacity that steered packets must take. A guess: the field case F4 gained 7 to 14 % from switching it off.
+/// Share of the CPUs' capacity that steered packets must take. A guess: the field case F4 gained 7 to 14 % from
+/// switching it off.
 const SHARE_MIN: f64 = 0.05;
 /// Share of packets that must be steered to be worth a look. A guess.
 const STEERED_SHARE: f64 = 0.05;

@@ -3,15 +3,15 @@
 //! Requests stay long at a host that hardly works meanwhile: it sleeps, or waits for something outside the stack.
 //!
 //! ## What it sees
-//! Requests in flight at the host (connections that received later than they sent) less those that it passed on, over all requests in
-//! flight; the host's own CPU time, run-queue time and throttling.
+//! Requests in flight at the host (connections that received later than they sent) less those that it passed on, over
+//! all requests in flight; the host's own CPU time, run-queue time and throttling.
 //!
 //! ## Why it limits
 //! With N connections throughput is N / response time, and the response time is this wait.
 //!
 //! ## Evidence
-//! Share of requests that wait there, times the share of time that its workers do not work. The counters resolve 4 ms (one tick of the
-//! kernel's clock), so a wait below 3 ms is not claimed.
+//! Share of requests that wait there, times the share of time that its workers do not work. The counters resolve 4 ms
+//! (one tick of the kernel's clock), so a wait below 3 ms is not claimed.
 //!
 //! ## What it is not
 //! A host whose CPU, quota or locks are busy: those have causes of their own.

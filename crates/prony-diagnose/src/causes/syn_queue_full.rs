@@ -12,7 +12,8 @@
 //! Seconds per second that clients wait for it, out of all requests in flight.
 //!
 //! ## What it is not
-//! SYN cookies that are sent while the accept rate holds: no request waits then. `accept-queue-full`: it has its own counter.
+//! SYN cookies that are sent while the accept rate holds: no request waits then. `accept-queue-full`: it has its own
+//! counter.
 //!
 //! ## Fix
 //! Knobs `sysctl.net.ipv4.tcp_max_syn_backlog`, `sysctl.net.core.somaxconn`.

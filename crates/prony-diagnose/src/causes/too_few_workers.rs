@@ -3,7 +3,8 @@
 //! Every worker is at its limit of one CPU, while other CPUs that the hop may use are idle.
 //!
 //! ## What it sees
-//! Share of time that each worker runs, stands in the run queue or is stopped by packet work; and the idle share of the CPUs that the hop may use.
+//! Share of time that each worker runs, stands in the run queue or is stopped by packet work; and the idle share of the
+//! CPUs that the hop may use.
 //!
 //! ## Why it limits
 //! A single-threaded worker cannot use more than one CPU.
@@ -38,7 +39,8 @@ pub(super) const CAUSE: Cause = Cause {
     source: include_str!("too_few_workers.rs"),
 };
 
-/// On-CPU share from which a worker is at its limit. A guess: a planted case shows 0.98, a healthy proxy at its limit 0.91 to 0.97.
+/// On-CPU share from which a worker is at its limit. A guess: a planted case shows 0.98, a healthy proxy at its limit
+/// 0.91 to 0.97.
 const FULL_WORKER: f64 = 0.85;
 /// Elasticity of throughput to connections above which workers are not at their limit. A guess.
 const GROWS: f64 = 0.4;

@@ -35,7 +35,8 @@ pub(super) const CAUSE: Cause = Cause {
     source: include_str!("traced_process.rs"),
 };
 
-/// What a tracer of every system call takes from a traced worker. A guess; nginx makes six or more system calls per request.
+/// What a tracer of every system call takes from a traced worker. A guess; nginx makes six or more system calls per
+/// request.
 const TRACER_SHARE: f64 = 0.5;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {

@@ -3,13 +3,15 @@
 //! nginx has no connection slot left for clients or for the way to the servers.
 //!
 //! ## What it sees
-//! Error-log lines `worker_connections are not enough` within the scored time. nginx writes at most one per second, so one line is enough.
+//! Error-log lines `worker_connections are not enough` within the scored time. nginx writes at most one per second, so
+//! one line is enough.
 //!
 //! ## Why it limits
 //! Waiting clients are not accepted, idle ones are closed, requests to servers fail at once. CPUs may be idle.
 //!
 //! ## Evidence
-//! The share of the clients' connections that the hop does not hold, or the share of requests that fail, whichever is greater.
+//! The share of the clients' connections that the hop does not hold, or the share of requests that fail, whichever is
+//! greater.
 //!
 //! ## What it is not
 //! A lack of file descriptors: other lines. A limit that is near but not reached: no line.

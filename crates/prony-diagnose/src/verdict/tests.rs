@@ -6,6 +6,7 @@ use crate::testing::Lab;
 use expect_test::{Expect, expect};
 use prony_model::metric::*;
 use prony_model::{InterventionKind, Nanos};
+use proptest::prelude::*;
 
 /// Verdict, confidence and candidates in short.
 fn check(lab: &Lab, want: Expect) {
@@ -27,8 +28,8 @@ fn keepalive_off() -> Lab {
         .cpu("0", 0.2, 0.45, 0.34)
         .own("lb", 0.65)
         .per_second("lb", &TCP_ACTIVE_OPENS, "", 4_980.0)
-        .per_second("lb", &TCP_IN_SEGMENTS, "", 5_050.0 * 7.0)
-        .per_second("lb", &TCP_OUT_SEGMENTS, "", 5_050.0 * 7.0)
+        .per_second("lb", &TCP_IN_SEGMENTS, "", 5_050.0 * 6.0)
+        .per_second("lb", &TCP_OUT_SEGMENTS, "", 5_050.0 * 6.0)
         .per_second("s1", &TCP_PASSIVE_OPENS, "", 2_490.0)
         .per_second("s2", &TCP_PASSIVE_OPENS, "", 2_490.0)
 }
@@ -256,11 +257,44 @@ fn a_removal_that_brings_nothing_speaks_against_the_cause() {
     assert!(diagnose(&mended).verdict.grounded);
 }
 
+#[test]
+fn a_missing_fact_never_accuses() {
+    let hosts = ["client", "lb", "s1", "s2"];
+    for metric in ALL {
+        let blinded = hosts.iter().fold(Lab::healthy(), |lab, host| lab.without(host, metric));
+        let diagnosis = diagnose(&blinded.run());
+        let cause = diagnosis.verdict.cause.as_str();
+        assert!(["cpu-saturated-kernel", "inconclusive"].contains(&cause), "without {}: {cause}", metric.name);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Whatever the figures, there is a diagnosis with scores from 0 to 1, and a plan.
+    #[test]
+    fn a_diagnosis_is_total(
+        facts in proptest::collection::vec((0..ALL.len(), 0usize..4, any::<f64>(), any::<f64>(), any::<f64>()), 0..12),
+        n in 0.0f64..1e5, x in any::<f64>(), rate in proptest::option::of(any::<f64>()),
+    ) {
+        let mut lab = Lab { n: [n, n, 2.0 * n], rate, ..Lab::healthy() }.throughput(x);
+        for (metric, host, below, at, beyond) in facts {
+            let item = if ALL[metric].item.is_empty() { "" } else { "0" };
+            lab = lab.levels(["client", "lb", "s1", "s2"][host], ALL[metric], item, [below, at, beyond]);
+        }
+        let run = lab.run();
+        let diagnosis = diagnose(&run);
+        prop_assert!(diagnosis.candidates.iter().all(|c| (0.0..=1.0).contains(&c.score)), "{:?}", diagnosis.candidates);
+        prop_assert!(!diagnosis.verdict.cause.is_empty());
+        plan_interventions(&run, &diagnosis);
+    }
+}
+
 /// The cases from the field, with their recorded figures. What they did not record stays a gap.
 mod field {
     use super::*;
 
-    /// F1, 2-22-8 with upstream keepalive 800: 61 % of the proxies' time in osq_lock, CPU 86 % busy, one shared unbuffered log.
+    /// F1, 2-22-8 with upstream keepalive 800: 61 % of the proxies' time in osq_lock, CPU 86 % busy, one shared
+    /// unbuffered log.
     #[test]
     fn f1_a_proxy_that_stops_scaling() {
         let board = Lab::healthy()
@@ -282,8 +316,8 @@ mod field {
         assert_ne!(diagnose(&relieved.run()).verdict.cause, "access-log-lock");
     }
 
-    /// F3 T3: empty file, log to a file 180,148 requests/s with 35 % CPU, buffer=64k 593,022 with all of it. The price of a
-    /// write was not recorded: 4 us is assumed, which four writes of ours in a row show on this kind of machine.
+    /// F3 T3: empty file, log to a file 180,148 requests/s with 35 % CPU, buffer=64k 593,022 with all of it. The price
+    /// of a write was not recorded: 4 us is assumed, which four writes of ours in a row show on this kind of machine.
     #[test]
     fn f3_access_log_of_a_file_server() {
         let server = |x: f64, cpu: (f64, f64, f64), step: f64| {
@@ -312,7 +346,8 @@ mod field {
         );
     }
 
-    /// F3 T5 and T6, upstream keepalive off: 34,879 requests/s, mean 40 ms, all hosts more than 85 % idle; outgoing ports to few servers used up.
+    /// F3 T5 and T6, upstream keepalive off: 34,879 requests/s, mean 40 ms, all hosts more than 85 % idle; outgoing
+    /// ports to few servers used up.
     #[test]
     fn f3_proxy_without_upstream_keepalive() {
         let proxy = Lab { n: [1_400.0, 1_400.0, 2_800.0], ..Lab::healthy() }
@@ -332,7 +367,8 @@ mod field {
         );
     }
 
-    /// F4: packet steering over all CPUs, 8 queues, soft interrupts on the CPUs of the application. 14K with it, 15 to 16K without.
+    /// F4: packet steering over all CPUs, 8 queues, soft interrupts on the CPUs of the application. 14K with it, 15 to
+    /// 16K without.
     #[test]
     fn f4_packet_steering() {
         let vm = Lab::healthy()
