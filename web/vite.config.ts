@@ -9,19 +9,22 @@ function contentSecurityPolicy(): Plugin {
     name: "content-security-policy",
     enforce: "post",
     // After the script has been put into the page.
-    generateBundle: { order: "post", handler(_options, bundle) {
-      for (const file of Object.values(bundle)) {
-        if (file.type !== "asset" || !file.fileName.endsWith(".html")) continue;
-        const page = String(file.source);
-        const scripts = [...page.matchAll(/<script type="module"[^>]*>([\s\S]*?)<\/script>/g)];
-        if (scripts.length !== 1 || !scripts[0]![1]) throw new Error(`one script inside the page was expected, ${scripts.length} found`);
-        const hash = createHash("sha256").update(scripts[0]![1]!).digest("base64");
-        const policy = `default-src 'none'; script-src 'sha256-${hash}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'`;
-        const source = page.replace("<head>", () => `<head>\n    <meta http-equiv="Content-Security-Policy" content="${policy}" />`);
-        delete bundle[file.fileName];
-        this.emitFile({ type: "asset", fileName: "report.html", source });
-      }
-    } },
+    generateBundle: {
+      order: "post",
+      handler(_options, bundle) {
+        for (const file of Object.values(bundle)) {
+          if (file.type !== "asset" || !file.fileName.endsWith(".html")) continue;
+          const page = String(file.source);
+          const scripts = [...page.matchAll(/<script type="module"[^>]*>([\s\S]*?)<\/script>/g)];
+          if (scripts.length !== 1 || !scripts[0]![1]) throw new Error(`one script inside the page was expected, ${scripts.length} found`);
+          const hash = createHash("sha256").update(scripts[0]![1]!).digest("base64");
+          const policy = `default-src 'none'; script-src 'sha256-${hash}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'`;
+          const source = page.replace("<head>", () => `<head>\n    <meta http-equiv="Content-Security-Policy" content="${policy}" />`);
+          delete bundle[file.fileName];
+          this.emitFile({ type: "asset", fileName: "report.html", source });
+        }
+      },
+    },
   };
 }
 

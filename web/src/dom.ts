@@ -1,5 +1,7 @@
 // Makes elements. Text of a run only ever becomes a text node or an attribute value, never markup.
 
+import { NONE } from "./number";
+
 export type Child = Node | string | number | null | undefined | false | Child[];
 type Attributes = Record<string, string | number | null | undefined | false>;
 
@@ -42,8 +44,13 @@ export function section(id: string, title: string, lead: Child, ...children: Chi
   );
 }
 
-/** A table; columns that start with `>` hold numbers. Scrolls sideways when the page is narrow. */
-export function table(caption: string, head: string[], rows: Child[][]): HTMLElement {
+/** A table; columns that start with `>` hold numbers, and columns without any content are left out. Scrolls sideways when
+ *  the page is narrow. */
+export function table(caption: string, titles: string[], cells: Child[][]): HTMLElement {
+  const empty = (child: Child) => child === "" || child === NONE || child === null || child === undefined;
+  const used = titles.map((_, column) => cells.some((row) => !empty(row[column])));
+  const head = titles.filter((_, column) => used[column]);
+  const rows = cells.map((row) => row.filter((_, column) => used[column]));
   const numeric = head.map((title) => title.startsWith(">"));
   const cell = (tag: string, child: Child, column: number, scope?: string) =>
     h(tag, { class: numeric[column] ? "number" : false, scope }, child);

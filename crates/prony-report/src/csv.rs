@@ -11,7 +11,11 @@ pub fn series(run: &Run) -> String {
     for (key, points) in run.series.iter() {
         let (host, metric, item) = (field(&key.host), field(&key.metric), field(&key.item));
         for (at_ns, value) in points.iter().filter(|(_, value)| value.is_finite()) {
-            out.push_str(&format!("{}.{:09},{host},{metric},{item},{value}\n", at_ns / 1_000_000_000, at_ns % 1_000_000_000));
+            out.push_str(&format!(
+                "{}.{:09},{host},{metric},{item},{value}\n",
+                at_ns / 1_000_000_000,
+                at_ns % 1_000_000_000
+            ));
         }
     }
     out

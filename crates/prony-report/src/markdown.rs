@@ -18,7 +18,8 @@ pub(crate) fn document(data: &ReportData) -> String {
     paragraph(data.headline.support.as_deref().unwrap_or_default());
     paragraph(data.run.end_note.as_deref().unwrap_or_default());
     paragraph(data.verdict.as_ref().map_or("", |v| &v.summary));
-    let rows: Vec<_> = data.headline.figures.iter().map(|f| vec![f.label.clone(), f.value.clone(), f.note.clone()]).collect();
+    let rows: Vec<_> =
+        data.headline.figures.iter().map(|f| vec![f.label.clone(), f.value.clone(), f.note.clone()]).collect();
     out.push_str(&table(&["figure", "value", "note"], &rows));
     for part in [diagnosis, proof, load, host_cpu, limits_of_sight, changes, repeat] {
         out.push_str(&part(data));
@@ -45,10 +46,21 @@ fn diagnosis(data: &ReportData) -> String {
             let border = e.threshold_text.as_ref().map_or(NONE.to_string(), |t| format!("{t} ({})", e.origin));
             let side = if e.supports { "for" } else { "against" };
             let calm = e.baseline_text.clone().unwrap_or(NONE.to_string());
-            vec![e.claim.clone(), e.metric.clone(), e.host.clone(), e.value_text.clone(), calm, border, side.to_string()]
+            vec![
+                e.claim.clone(),
+                e.metric.clone(),
+                e.host.clone(),
+                e.value_text.clone(),
+                calm,
+                border,
+                side.to_string(),
+            ]
         })
         .collect();
-    out.push_str(&section("Evidence", &table(&["claim", "metric", "host", "value", "calm", "border", "speaks"], &rows)));
+    out.push_str(&section(
+        "Evidence",
+        &table(&["claim", "metric", "host", "value", "calm", "border", "speaks"], &rows),
+    ));
     let rows: Vec<_> = data
         .interventions
         .iter()
@@ -60,7 +72,8 @@ fn diagnosis(data: &ReportData) -> String {
     out.push_str(&section("Interventions", &table(&["role", "what", "elasticity or gain", "pairs", "reading"], &rows)));
     let rows: Vec<_> = data.excluded.iter().map(|e| vec![e.title.clone(), e.because.clone()]).collect();
     out.push_str(&section("Ruled out", &table(&["cause", "because"], &rows)));
-    let rows: Vec<_> = data.remedies.iter().map(|r| vec![r.advice.clone(), r.knob.clone().unwrap_or_default()]).collect();
+    let rows: Vec<_> =
+        data.remedies.iter().map(|r| vec![r.advice.clone(), r.knob.clone().unwrap_or_default()]).collect();
     out.push_str(&section("Remedies", &table(&["what to do", "knob"], &rows)));
     out
 }
@@ -68,7 +81,14 @@ fn diagnosis(data: &ReportData) -> String {
 fn proof(data: &ReportData) -> String {
     let Some(proof) = &data.proof else { return String::new() };
     let row = |e: &EffectView, state: &str| {
-        vec![e.title.clone(), e.a_text.clone(), e.b_text.clone(), e.text.clone(), e.pairs.to_string(), state.to_string()]
+        vec![
+            e.title.clone(),
+            e.a_text.clone(),
+            e.b_text.clone(),
+            e.text.clone(),
+            e.pairs.to_string(),
+            state.to_string(),
+        ]
     };
     let mut rows = vec![row(&proof.effect, &proof.verdict_title)];
     rows.extend(proof.guards.iter().map(|g| row(g, &g.state)));
@@ -125,7 +145,13 @@ fn limits_of_sight(data: &ReportData) -> String {
         .cost
         .hosts
         .iter()
-        .map(|h| vec![h.host.clone(), h.observe_cpu_share.map_or(NONE.to_string(), number::percent), micros(h.cpu_us_per_request)])
+        .map(|h| {
+            vec![
+                h.host.clone(),
+                h.observe_cpu_share.map_or(NONE.to_string(), number::percent),
+                micros(h.cpu_us_per_request),
+            ]
+        })
         .collect();
     if let Some(us) = data.cost.generator_cpu_us_per_request {
         rows.push(vec!["generator".to_string(), NONE.to_string(), number::micros(us)]);
@@ -137,7 +163,13 @@ fn limits_of_sight(data: &ReportData) -> String {
 fn changes(data: &ReportData) -> String {
     let mut body = String::new();
     for c in &data.changes {
-        body.push_str(&format!("{} at {} (before: {}): {}\n\n", escape(&c.knob), escape(&c.host), escape(&c.before), c.state));
+        body.push_str(&format!(
+            "{} at {} (before: {}): {}\n\n",
+            escape(&c.knob),
+            escape(&c.host),
+            escape(&c.before),
+            c.state
+        ));
         body.push_str(&fenced("diff", &c.diff));
         if !c.permanent.is_empty() {
             body.push_str(&format!("To make it permanent: {}\n\n", escape(&c.permanent)));
@@ -158,8 +190,9 @@ fn section(title: &str, body: &str) -> String {
 
 /// A table; nothing without rows. Columns that are empty in every row are left out.
 fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let used: Vec<usize> =
-        (0..head.len()).filter(|i| rows.iter().any(|r| r.get(*i).is_some_and(|c| !c.is_empty() && c != NONE))).collect();
+    let used: Vec<usize> = (0..head.len())
+        .filter(|i| rows.iter().any(|r| r.get(*i).is_some_and(|c| !c.is_empty() && c != NONE)))
+        .collect();
     if used.is_empty() {
         return String::new();
     }

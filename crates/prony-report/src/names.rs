@@ -11,20 +11,76 @@ use prony_model::stack::{Role, Software};
 
 /// (id, title as a clause that can stand before "at HOST", what it means in one sentence).
 const CAUSES: &[(&str, &str, &str)] = &[
-    ("upstream-keepalive-off", "Connections to the upstream are not reused", "The proxy opens a new TCP connection for every request that it passes on."),
-    ("access-log-unbuffered", "The access log is written once per request", "Every request pays for a write() of its own."),
-    ("access-log-lock", "Workers wait for the lock of one access log", "All workers append to the same file, and the kernel lets one write at a time."),
-    ("ephemeral-ports-exhausted", "Outgoing ports run out", "Closed connections hold their local port for a minute; new ones find none free."),
-    ("accept-queue-full", "The accept queue overflows", "The kernel drops finished handshakes because the server's queue is full."),
-    ("too-few-workers", "Too few workers for the CPUs", "The server's workers are busy all the time while CPUs that it may use are idle."),
-    ("cpu-quota-throttled", "A CPU quota stops the processes", "The control group has used its CPU time, and the kernel holds it until the next period."),
-    ("bandwidth-bound", "The link is full", "The bytes of the answers fill the link; only smaller answers or a faster link help."),
-    ("packet-loss", "Packets are lost on the link", "Lost packets are sent again after a timeout, and their requests wait."),
-    ("slow-upstream", "The upstream answers late", "Requests spend their time waiting for another host, while this one is idle."),
-    ("packet-steering-overspread", "Packet steering takes CPUs from the server", "Receive work is spread over every CPU and displaces the application."),
-    ("cpu-saturated-user", "The CPUs are used up by the server's own work", "The CPUs that this hop may use are busy in user space."),
-    ("cpu-saturated-kernel", "The CPUs are used up by kernel work", "The CPUs that this hop may use are busy in the kernel: sockets, packets, system calls."),
-    ("generator-saturated", "The load generator is the limit", "The generator could not send more; the stack can carry at least this."),
+    (
+        "upstream-keepalive-off",
+        "Connections to the upstream are not reused",
+        "The proxy opens a new TCP connection for every request that it passes on.",
+    ),
+    (
+        "access-log-unbuffered",
+        "The access log is written once per request",
+        "Every request pays for a write() of its own.",
+    ),
+    (
+        "access-log-lock",
+        "Workers wait for the lock of one access log",
+        "All workers append to the same file, and the kernel lets one write at a time.",
+    ),
+    (
+        "ephemeral-ports-exhausted",
+        "Outgoing ports run out",
+        "Closed connections hold their local port for a minute; new ones find none free.",
+    ),
+    (
+        "accept-queue-full",
+        "The accept queue overflows",
+        "The kernel drops finished handshakes because the server's queue is full.",
+    ),
+    (
+        "too-few-workers",
+        "Too few workers for the CPUs",
+        "The server's workers are busy all the time while CPUs that it may use are idle.",
+    ),
+    (
+        "cpu-quota-throttled",
+        "A CPU quota stops the processes",
+        "The control group has used its CPU time, and the kernel holds it until the next period.",
+    ),
+    (
+        "bandwidth-bound",
+        "The link is full",
+        "The bytes of the answers fill the link; only smaller answers or a faster link help.",
+    ),
+    (
+        "packet-loss",
+        "Packets are lost on the link",
+        "Lost packets are sent again after a timeout, and their requests wait.",
+    ),
+    (
+        "slow-upstream",
+        "The upstream answers late",
+        "Requests spend their time waiting for another host, while this one is idle.",
+    ),
+    (
+        "packet-steering-overspread",
+        "Packet steering takes CPUs from the server",
+        "Receive work is spread over every CPU and displaces the application.",
+    ),
+    (
+        "cpu-saturated-user",
+        "The CPUs are used up by the server's own work",
+        "The CPUs that this hop may use are busy in user space.",
+    ),
+    (
+        "cpu-saturated-kernel",
+        "The CPUs are used up by kernel work",
+        "The CPUs that this hop may use are busy in the kernel: sockets, packets, system calls.",
+    ),
+    (
+        "generator-saturated",
+        "The load generator is the limit",
+        "The generator could not send more; the stack can carry at least this.",
+    ),
     ("none", "Nothing limits the stack at this load", "There is headroom left."),
     ("inconclusive", "The limit could not be named", "The evidence does not single out one cause."),
 ];

@@ -2,6 +2,7 @@
 //!
 //! It selects and names; it never judges: verdicts, effects and intervals come from the run as they are.
 //! Every number that may be missing is an `Option`, so that no page can show a 0 for a fact that was not read.
+//! The file is long because it is the published schema, in one place; the sums are in the files beside it.
 //! Units stand last in field names; shares go from 0 to 1. Only finite numbers get in.
 
 mod cpu;
@@ -584,7 +585,8 @@ impl ReportData {
 
 /// TypeScript of every type above, as a whole file.
 pub(crate) fn typescript() -> String {
-    let mut out = String::from("// Generated from crates/prony-report/src/view.rs by `cargo xtask codegen`. Do not edit.\n\n");
+    let mut out =
+        String::from("// Generated from crates/prony-report/src/view.rs by `cargo xtask codegen`. Do not edit.\n\n");
     words_typescript(&mut out);
     structs_typescript(&mut out);
     out.truncate(out.trim_end().len());
@@ -594,9 +596,17 @@ pub(crate) fn typescript() -> String {
 
 fn run_facts(run: &Run) -> RunFacts {
     let (end, end_note) = match &run.end {
-        RunEnd::Open => ("open", Some("The run has not reached its end: it still runs, or it was killed. What follows is what was recorded.".to_string())),
+        RunEnd::Open => (
+            "open",
+            Some(
+                "The run has not reached its end: it still runs, or it was killed. What follows is what was recorded."
+                    .to_string(),
+            ),
+        ),
         RunEnd::Done => ("done", None),
-        RunEnd::Interrupted => ("interrupted", Some("Interrupted by the user. What follows is what was measured until then.".to_string())),
+        RunEnd::Interrupted => {
+            ("interrupted", Some("Interrupted by the user. What follows is what was measured until then.".to_string()))
+        }
         RunEnd::Failed { reason } => ("failed", Some(format!("The run failed: {reason}"))),
     };
     RunFacts {

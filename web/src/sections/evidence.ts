@@ -21,7 +21,7 @@ function card(e: EvidenceView, i: number): HTMLElement {
       { class: "reading" },
       h("b", {}, e.value_text),
       ` ${e.metric_title}${e.host ? ` at ${e.host}` : ""} `,
-      h("code", {}, e.metric),
+      e.metric === e.metric_title ? null : h("code", {}, e.metric),
       e.supports ? null : h("em", {}, " speaks against it"),
     ),
     e.threshold !== null || e.baseline !== null ? bar(e) : null,

@@ -37,7 +37,8 @@ function drawn(curves: LatencyCurve[]): HTMLElement {
       const name = (quantile: number) => TICKS.find(([q]) => q === quantile)?.[1] ?? "";
       const parts = [
         axes(frame, x, y, name, (v) => short(v, "micros"), { x: "share of requests that took at most", y: "latency" }),
-        curves.map((c) => line(c.points.filter((p) => p.latency_us > 0).map((p) => [place(p.quantile), y(p.latency_us)]), `line ${c.kind}`)),
+        // The operating point lies on A when all is well; dotted and on top it stays visible.
+        [...curves].reverse().map((c) => line(c.points.filter((p) => p.latency_us > 0).map((p) => [place(p.quantile), y(p.latency_us)]), `line ${c.kind}`)),
       ];
       return { height: frame.bottom + 42, parts };
     },

@@ -15,7 +15,7 @@ export function proof(data: ReportData): HTMLElement | null {
     "proof",
     "Before and after",
     lead,
-    p.summary ? h("p", { class: `note ${p.tone}` }, h("b", {}, `${p.verdict_title}. `), p.summary) : null,
+    p.summary ? h("p", { class: `note ${p.tone}` }, h("b", {}, `${p.verdict_title.charAt(0).toUpperCase()}${p.verdict_title.slice(1)}. `), p.summary) : null,
     p.trials.length > 0 ? trials(p) : null,
     effects(p),
     h("p", { class: "facts" }, facts(p)),
@@ -46,7 +46,7 @@ function trials(p: ProofView): HTMLElement {
     `Good requests per second of ${p.trials.length} trials in the order they ran. Geometric mean of A ${rate(mean("A"))}, of B ${rate(mean("B"))}.`,
     (width) => {
       const frame = { left: 46, right: width - 70, top: 28, bottom: 190 };
-      const y = linear(0, Math.max(...known), frame.bottom, frame.top, 4);
+      const y = linear(0, Math.max(...known), frame.bottom, frame.top, 5);
       const step = (frame.right - frame.left) / p.trials.length;
       const parts: Child[] = [
         y.ticks.map((tick) => [

@@ -49,11 +49,10 @@ fn head(data: &ReportData, style: Style) -> String {
     }
     out.push('\n');
     for figure in &data.headline.figures {
-        let value = style.toned(figure.tone, &format!("{:<18}", super::clean(&figure.value)));
-        let first = format!("  {:<16}{}", figure.label, value);
-        let note = super::clean(&figure.note);
-        out.push_str(format!("{first} {}", style.dim(&note)).trim_end());
-        out.push('\n');
+        let value = super::clean(&figure.value);
+        let lines = wrap(&format!("  {:<16}{value:<18} ", figure.label), &figure.note);
+        // Coloured after the lines were broken: escape codes take no column.
+        out.push_str(&lines.replacen(&value, &style.toned(figure.tone, &value), 1));
     }
     out
 }
@@ -106,8 +105,12 @@ fn intervention_line(i: &InterventionView) -> String {
 }
 
 fn excluded(data: &ReportData) -> String {
-    let mut out: String =
-        data.excluded.iter().take(EXCLUDED_SHOWN).map(|e| wrap("  - ", &format!("{}: {}", e.cause, e.because))).collect();
+    let mut out: String = data
+        .excluded
+        .iter()
+        .take(EXCLUDED_SHOWN)
+        .map(|e| wrap("  - ", &format!("{}: {}", e.cause, e.because)))
+        .collect();
     if data.excluded.len() > EXCLUDED_SHOWN {
         let rest: Vec<&str> = data.excluded[EXCLUDED_SHOWN..].iter().map(|e| e.cause.as_str()).collect();
         out.push_str(&wrap("  - ", &format!("and {}; reasons in the report", rest.join(", "))));
@@ -145,7 +148,8 @@ fn proof_lines(proof: &ProofView, style: Style) -> String {
         let margin = g.margin.map(number::change).unwrap_or_default();
         out.push_str(&format!("  {:<28}{} -> {}  {}  margin {margin}: {state}\n", g.title, g.a_text, g.b_text, g.text));
     }
-    let detectable = e.detectable.map(|d| format!("; smallest detectable effect {}", number::percent(d))).unwrap_or_default();
+    let detectable =
+        e.detectable.map(|d| format!("; smallest detectable effect {}", number::percent(d))).unwrap_or_default();
     let p = e.p.map(|p| format!("; p = {}", number::plain(p))).unwrap_or_default();
     out.push_str(&wrap("  ", &format!("{} pairs in randomised blocks (seed {}){detectable}{p}", e.pairs, proof.seed)));
     if let Some(prediction) = &proof.prediction {
@@ -159,9 +163,8 @@ fn changes_of(data: &ReportData, style: Style) -> String {
     for c in &data.changes {
         lines.push_str(&wrap("  - ", &format!("{} at {} (before: {}): {}", c.knob, c.host, c.before, c.state)));
         if !c.permanent.is_empty() {
-            lines.push_str(&wrap("    to make it permanent: ", &c.permanent));
+            lines.push_str(&wrap("    permanent: ", &c.permanent));
         }
     }
-    section("Changed and put back", &lines, style)
+    section("Changes", &lines, style)
 }
-

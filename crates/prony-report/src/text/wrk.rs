@@ -35,9 +35,10 @@ pub fn load_block(plan: &LoadPlan, result: &LoadResult, latency: bool) -> String
 
 fn latency_line(result: &LoadResult) -> String {
     let l = &result.latency;
-    let within = Histogram::from_hdr_v2(&l.hdr_v2).ok().filter(|h| h.count() > 0).map_or(0.0, |h| {
-        share_up_to(&h, l.mean_us + l.stdev_us) - share_up_to(&h, (l.mean_us - l.stdev_us).max(0.0))
-    });
+    let within = Histogram::from_hdr_v2(&l.hdr_v2)
+        .ok()
+        .filter(|h| h.count() > 0)
+        .map_or(0.0, |h| share_up_to(&h, l.mean_us + l.stdev_us) - share_up_to(&h, (l.mean_us - l.stdev_us).max(0.0)));
     stats_line("Latency", &time_us(l.mean_us), &time_us(l.stdev_us), &time_us(l.max_us), within)
 }
 
@@ -50,7 +51,8 @@ fn rate_line(result: &LoadResult, threads: usize) -> String {
         return stats_line("Req/Sec", &metric(mean), &metric(0.0), &metric(mean), 1.0);
     }
     let mean = samples.iter().sum::<f64>() / n;
-    let stdev = if n < 2.0 { 0.0 } else { (samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt() };
+    let stdev =
+        if n < 2.0 { 0.0 } else { (samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt() };
     let max = samples.iter().copied().fold(0.0, f64::max);
     let within = samples.iter().filter(|x| (**x - mean).abs() <= stdev).count() as f64 / n;
     stats_line("Req/Sec", &metric(mean), &metric(stdev), &metric(max), within)
@@ -93,11 +95,7 @@ fn error_lines(result: &LoadResult) -> String {
 fn totals(result: &LoadResult) -> String {
     let bytes_per_s = if result.duration_s > 0.0 { result.bytes_in as f64 / result.duration_s } else { 0.0 };
     let at_least = if result.generator_limited() { " at least (generator-limited)" } else { "" };
-    format!(
-        "Requests/sec: {:>9.2}{at_least}\nTransfer/sec: {:>10}B\n",
-        result.completed_per_s,
-        binary(bytes_per_s)
-    )
+    format!("Requests/sec: {:>9.2}{at_least}\nTransfer/sec: {:>10}B\n", result.completed_per_s, binary(bytes_per_s))
 }
 
 fn gate_lines(result: &LoadResult) -> String {
@@ -178,10 +176,16 @@ mod tests {
 
     #[test]
     fn units_round_as_in_wrk() {
-        assert_eq!([time_us(635.91), time_us(850.0), time_us(12_920.0), time_us(1_500_000.0)], ["635.91us", "0.85ms", "12.92ms", "1.50s"]);
+        assert_eq!(
+            [time_us(635.91), time_us(850.0), time_us(12_920.0), time_us(1_500_000.0)],
+            ["635.91us", "0.85ms", "12.92ms", "1.50s"]
+        );
         assert_eq!(time_us(900_000.0), "900.00ms");
         assert_eq!([metric(56_200.0), metric(870.0), binary(19_069_451_468.0)], ["56.20k", "0.87k", "17.76G"]);
-        assert_eq!([column("635.91us", 8), column("56.20k", 8), column("93.00", 8)], ["635.91us", "  56.20k ", " 93.00  "].map(str::to_string));
+        assert_eq!(
+            [column("635.91us", 8), column("56.20k", 8), column("93.00", 8)],
+            ["635.91us", " 56.20k ", " 93.00  "].map(str::to_string)
+        );
         assert_eq!([seconds(30.0), seconds(120.0), seconds(1.5)], ["30s", "2m", "1.5s"]);
     }
 }

@@ -27,7 +27,8 @@ fn host(run: &Run, name: &str, host: &Host) -> Option<HostCpu> {
         Some(own) => seen.intersection(own).copied().collect(),
         None => seen,
     };
-    let levels: Vec<CpuLevel> = observed(run).into_iter().filter_map(|(t, label)| level(run, name, t, label, &cpus)).collect();
+    let levels: Vec<CpuLevel> =
+        observed(run).into_iter().filter_map(|(t, label)| level(run, name, t, label, &cpus)).collect();
     (!levels.is_empty()).then(|| HostCpu {
         host: name.to_string(),
         cpus: host.cpus.clone().unwrap_or_default(),

@@ -3,7 +3,8 @@
 //! Order is kept as the diagnosis gives it; gaps alone are grouped, by host and reason.
 
 use super::{
-    CandidateView, EvidenceView, ExcludedView, GapView, GroundingView, InterventionView, RemedyView, VerdictView, finite,
+    CandidateView, EvidenceView, ExcludedView, GapView, GroundingView, InterventionView, RemedyView, VerdictView,
+    finite,
 };
 use crate::{names, number};
 use prony_model::diagnosis::{Diagnosis, Evidence, EvidenceVerdict, Intervention, InterventionKind};
@@ -31,7 +32,7 @@ pub(super) fn verdict(run: &Run) -> Option<VerdictView> {
 }
 
 fn listed<T, V>(run: &Run, items: impl Fn(&Diagnosis) -> &Vec<T>, view: impl Fn(&T) -> V) -> Vec<V> {
-    run.diagnosis.iter().flat_map(|d| items(d)).map(view).collect()
+    run.diagnosis.iter().flat_map(items).map(view).collect()
 }
 
 pub(super) fn evidence(run: &Run) -> Vec<EvidenceView> {
@@ -95,7 +96,7 @@ pub(super) fn doing(i: &Intervention) -> String {
         InterventionKind::Cpu => format!("CPU of {} {dose} slower", i.target),
         InterventionKind::LinkRate { interface, .. } => format!("what {} sends on {interface} {dose} slower", i.target),
         InterventionKind::Concurrency => format!("{dose} more connections"),
-        InterventionKind::Removal { knob } => format!("suspect removed by {}", knob_text(knob)),
+        InterventionKind::Removal { knob } => format!("remedy applied, {}", knob_text(knob)),
     }
 }
 
@@ -108,29 +109,33 @@ fn reading(i: &Intervention, is_gain: bool, low: Option<f64>, high: Option<f64>)
     match (i.control, is_gain, holds_zero) {
         (true, _, true) => "as expected of a control: the limit does not follow",
         (true, _, false) => "not expected of a control: the limit moved",
-        (false, true, true) => "removing it changes nothing that can be seen",
-        (false, true, false) => "removing it changes the limit",
+        (false, true, true) => "mending it changes nothing that can be seen",
+        (false, true, false) => "mending it moves the limit",
         (false, false, true) => "the limit does not visibly follow",
         (false, false, false) => "the limit follows",
     }
 }
 
 pub(super) fn candidates(run: &Run) -> Vec<CandidateView> {
-    listed(run, |d| &d.candidates, |c| CandidateView {
-        cause: c.cause.clone(),
-        title: names::cause(&c.cause),
-        hop: c.hop.clone(),
-        share: finite(c.score),
-        share_text: number::percent(c.score),
-    })
+    listed(
+        run,
+        |d| &d.candidates,
+        |c| CandidateView {
+            cause: c.cause.clone(),
+            title: names::cause(&c.cause),
+            hop: c.hop.clone(),
+            share: finite(c.score),
+            share_text: number::percent(c.score),
+        },
+    )
 }
 
 pub(super) fn excluded(run: &Run) -> Vec<ExcludedView> {
-    listed(run, |d| &d.excluded, |e| ExcludedView {
-        cause: e.cause.clone(),
-        title: names::cause(&e.cause),
-        because: e.because.clone(),
-    })
+    listed(
+        run,
+        |d| &d.excluded,
+        |e| ExcludedView { cause: e.cause.clone(), title: names::cause(&e.cause), because: e.because.clone() },
+    )
 }
 
 pub(super) fn remedies(run: &Run) -> Vec<RemedyView> {

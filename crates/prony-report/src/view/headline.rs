@@ -73,7 +73,11 @@ fn sentence_of_proof(proof: &Proof) -> String {
         ProofVerdict::GuardBroken => {
             let broken: Vec<String> =
                 proof.guards.iter().filter(|g| !g.held).map(|g| names::effect(&g.effect.metric)).collect();
-            format!("{what} gains {} throughput ({interval}), but not without harm: {}.", size(proof.effect.effect), broken.join(", "))
+            format!(
+                "{what} gains {} throughput ({interval}), but not without harm: {}.",
+                size(proof.effect.effect),
+                broken.join(", ")
+            )
         }
         ProofVerdict::Inconclusive => format!("Whether the remedy helps could not be told: {interval}."),
     }
@@ -81,11 +85,17 @@ fn sentence_of_proof(proof: &Proof) -> String {
 
 fn figures(run: &Run) -> Vec<Figure> {
     let mut out = Vec::new();
-    let figure = |label: &str, value: String, note: String, tone: Tone| Figure { label: label.to_string(), value, note, tone };
+    let figure =
+        |label: &str, value: String, note: String, tone: Tone| Figure { label: label.to_string(), value, note, tone };
     if let Some(proof) = &run.proof {
         let (low, high) = (number::change(proof.effect.low), number::change(proof.effect.high));
         let value = number::change(proof.effect.effect);
-        out.push(figure("proven effect", value, format!("{low} to {high}, {} pairs", proof.effect.pairs), proof::tone(proof.verdict)));
+        out.push(figure(
+            "proven effect",
+            value,
+            format!("{low} to {high}, {} pairs", proof.effect.pairs),
+            proof::tone(proof.verdict),
+        ));
     }
     if let Some(trial) = operating_point(run) {
         out.extend(figures_of_load(trial));
@@ -114,7 +124,8 @@ fn figures(run: &Run) -> Vec<Figure> {
 
 fn figures_of_load(trial: &Trial) -> Vec<Figure> {
     let result = &trial.result;
-    let held = note(result);
+    // The value beside it says "at least" already.
+    let held = note(result).replacen("at least (generator-limited", "(generator-limited", 1);
     let load = load_text(trial.plan.connections, trial.plan.rate.map(|r| r.0));
     let at_least = if result.generator_limited() { "at least " } else { "" };
     let label = match trial.purpose {

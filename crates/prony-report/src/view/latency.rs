@@ -28,12 +28,12 @@ fn curve(kind: &str, name: &str, trials: &[&Trial]) -> Option<LatencyCurve> {
     let latencies: Vec<_> = trials.iter().map(|t| &t.result.latency).collect();
     let merged = merge_latencies(&latencies).ok().filter(|l| l.count > 0)?;
     let histogram = Histogram::from_hdr_v2(&merged.hdr_v2).ok()?;
-    // Beyond 1 - 1/count there is only the largest value, over and over.
+    // Beyond 1 - 1/count there is only the largest value, over and over; at 0 there is one value, the luckiest.
     let last = 100.0 * (1.0 - 1.0 / merged.count as f64);
-    let points = histogram.percentile_points().into_iter().filter(|(percentile, _)| *percentile <= last);
-    let usual = [
-        merged.p50_us, merged.p75_us, merged.p90_us, merged.p99_us, merged.p999_us, merged.p9999_us, merged.max_us,
-    ];
+    let points =
+        histogram.percentile_points().into_iter().filter(|(percentile, _)| *percentile > 0.0 && *percentile <= last);
+    let usual =
+        [merged.p50_us, merged.p75_us, merged.p90_us, merged.p99_us, merged.p999_us, merged.p9999_us, merged.max_us];
     Some(LatencyCurve {
         name: name.to_string(),
         kind: kind.to_string(),

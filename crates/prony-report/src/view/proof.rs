@@ -33,7 +33,11 @@ pub(super) fn of(proof: &Proof) -> ProofView {
         guards: proof.guards.iter().map(guard).collect(),
         predicted_gain,
         prediction: predicted_gain.map(|gain| prediction(gain, &proof.effect)),
-        trials: proof.trials.iter().map(|(arm, x)| ProofTrial { arm: arm_name(*arm), good_per_s: finite(*x) }).collect(),
+        trials: proof
+            .trials
+            .iter()
+            .map(|(arm, x)| ProofTrial { arm: arm_name(*arm), good_per_s: finite(*x) })
+            .collect(),
         seed: proof.seed.to_string(),
     }
 }

@@ -85,7 +85,15 @@ fn node(run: &Run, name: &str, host: &Host, depth: u32, calls: Vec<String>) -> S
 }
 
 fn unseen(name: &str, role: &str, depth: u32, calls: Vec<String>) -> StackNode {
-    StackNode { name: name.to_string(), role: role.to_string(), place: String::new(), depth, calls, limits: false, observed: false }
+    StackNode {
+        name: name.to_string(),
+        role: role.to_string(),
+        place: String::new(),
+        depth,
+        calls,
+        limits: false,
+        observed: false,
+    }
 }
 
 /// `10.77.0.2:8080` of `http://10.77.0.2:8080/1k`.
@@ -110,11 +118,15 @@ pub(super) fn commands(run: &Run) -> Vec<CommandView> {
         push("The whole run", run.command.clone());
     }
     if run.diagnosis.is_some() && !run.id.is_empty() {
-        push("The diagnosis, from the record, without load and without root", format!("prony diagnose --from {}", quote(&run.id)));
+        push(
+            "The diagnosis, from the record, without load and without root",
+            format!("prony diagnose --from {}", quote(&run.id)),
+        );
     }
     if let Some(trial) = operating_point(run) {
         push("The load alone", load_command("prony load", &trial.plan));
-        if trial.plan.rate.is_none() && trial.plan.body.is_empty() && trial.plan.method == "GET" && trial.plan.keepalive {
+        if trial.plan.rate.is_none() && trial.plan.body.is_empty() && trial.plan.method == "GET" && trial.plan.keepalive
+        {
             push("The load alone, by wrk", load_command("wrk", &trial.plan));
         }
     }
@@ -148,7 +160,11 @@ fn load_command(tool: &str, plan: &LoadPlan) -> String {
 /// Quotes a word for a POSIX shell when it needs it.
 fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_string() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 #[cfg(test)]

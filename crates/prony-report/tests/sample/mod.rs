@@ -2,6 +2,9 @@
 //!
 //! Used by the tests and by `cargo run -p prony-report --example sample`, which draws it. Deterministic.
 
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a sample that does not stand is a failed test")]
+
 use prony_model::diagnosis::{EvidenceVerdict, GroundingTest, Remedy};
 use prony_model::knob::ChangeState;
 use prony_model::load::{Gate, ThreadUse};
@@ -64,8 +67,14 @@ pub fn whole() -> Run {
         trial(&mut run, &mut at_s, purpose(Arm::B), plan(128, None), x * 0.79, 12_100.0, 2.0);
     }
     let pairs = [
-        (12_390.0, 20_310.0), (12_460.0, 20_122.0), (12_288.0, 20_480.0), (12_511.0, 20_255.0),
-        (12_342.0, 19_980.0), (12_405.0, 20_371.0), (12_377.0, 20_290.0), (12_430.0, 20_188.0),
+        (12_390.0, 20_310.0),
+        (12_460.0, 20_122.0),
+        (12_288.0, 20_480.0),
+        (12_511.0, 20_255.0),
+        (12_342.0, 19_980.0),
+        (12_405.0, 20_371.0),
+        (12_377.0, 20_290.0),
+        (12_430.0, 20_188.0),
     ];
     for (block, (a, b)) in pairs.into_iter().enumerate() {
         let mut arms = [(Arm::A, a, 9_800.0), (Arm::B, b, 5_900.0)];
@@ -97,9 +106,11 @@ pub fn only_url() -> Run {
     };
     trial(&mut run, &mut 0.0, Purpose::Load, plan(64, None), 151_000.0, 400.0, 2.0);
     run.series = SeriesSet::default();
+    run.trials[0].plan.url = run.stack.entry.clone();
     let result = &mut run.trials[0].result;
     result.gates.push(gate("cpu", false, "generator threads used 97 % of a CPU; at most 90 % is allowed", true));
-    run.gaps = vec![Gap::new("host facts", "", "only a URL was given: name the hosts in a stack file to see what stops them")];
+    run.gaps =
+        vec![Gap::new("host facts", "", "only a URL was given: name the hosts in a stack file to see what stops them")];
     run
 }
 
@@ -125,7 +136,8 @@ pub fn no_proof() -> Run {
     diagnosis.verdict.grounded = false;
     diagnosis.verdict.confidence = Confidence::Medium;
     diagnosis.verdict.grounding[3].holds = false;
-    diagnosis.verdict.grounding[3].detail = "no intervention was possible: no control group can be made without root".into();
+    diagnosis.verdict.grounding[3].detail =
+        "no intervention was possible: no control group can be made without root".into();
     diagnosis.interventions.clear();
     run.interventions.clear();
     run
@@ -133,7 +145,11 @@ pub fn no_proof() -> Run {
 
 /// Nothing but gaps.
 pub fn only_gaps() -> Run {
-    let mut run = Run { id: "x".into(), end: RunEnd::Failed { reason: "connection refused by 10.77.0.2:8080".into() }, ..Run::default() };
+    let mut run = Run {
+        id: "x".into(),
+        end: RunEnd::Failed { reason: "connection refused by 10.77.0.2:8080".into() },
+        ..Run::default()
+    };
     run.stack = Stack::parse("sample.toml", STACK).unwrap();
     run.gaps = gaps();
     run
@@ -233,7 +249,9 @@ fn trial(run: &mut Run, at_s: &mut f64, purpose: Purpose, plan: LoadPlan, good_p
     let one = [0.22 * busy, 0.31 * busy, 0.09 * busy];
     for end in [window.from_ns, window.to_ns] {
         let t = end as f64 / 1e9;
-        for (host, own) in [("client", 0.63), ("lb", zero.iter().sum::<f64>() - 0.06 * busy), ("s1", 0.09), ("s2", 0.09)] {
+        for (host, own) in
+            [("client", 0.63), ("lb", zero.iter().sum::<f64>() - 0.06 * busy), ("s1", 0.09), ("s2", 0.09)]
+        {
             let mut sample = Sample { host: host.into(), at_ns: end, values: vec![] };
             for (cpu, [user, system, softirq]) in [("0", zero), ("1", one)] {
                 let mut push = |metric: &Metric, share: f64| sample.push(metric, cpu, share * t);
@@ -258,15 +276,16 @@ fn trial(run: &mut Run, at_s: &mut f64, purpose: Purpose, plan: LoadPlan, good_p
     *at_s += seconds + 1.0;
 }
 
-fn evidence(claim: &str, metric: &str, host: &str, value: f64, unit: &str, baseline: f64, threshold: f64, origin: &str) -> Evidence {
+/// `values`: under load, calm, border.
+fn evidence(claim: &str, metric: &str, host: &str, unit: &str, values: [f64; 3], origin: &str) -> Evidence {
     Evidence {
         claim: claim.into(),
         metric: metric.into(),
         host: host.into(),
-        value,
+        value: values[0],
         unit: unit.into(),
-        baseline: Some(baseline),
-        threshold: Some(threshold),
+        baseline: Some(values[1]),
+        threshold: Some(values[2]),
         origin: origin.into(),
         verdict: EvidenceVerdict::Supports,
     }
@@ -303,11 +322,11 @@ fn diagnosis(run: &Run) -> Diagnosis {
             Candidate { cause: "cpu-saturated-kernel".into(), hop: "lb".into(), score: 0.22 },
         ],
         evidence: vec![
-            evidence("lb opens a new connection to its upstreams for every request", "tcp.active_opens / request", "lb", 1.0003, "", 1.0001, 0.05, "causes.md 4: a pool that works stays below 0.05"),
-            evidence("s1 accepts as many connections as it answers requests", "tcp.passive_opens / request", "s1", 0.998, "", 1.0, 0.05, "causes.md 4"),
-            evidence("The CPU that lb may use is full", "cpu.busy", "lb", 0.974, "share", 0.491, 0.9, "a guess"),
-            evidence("Opening and closing a connection is a large part of what lb spends per request", "price.connect / request", "lb", 29.1, "us", 29.0, 7.8, "10 % of the CPU time per request"),
-            Evidence { baseline: None, threshold: None, verdict: EvidenceVerdict::Refutes, ..evidence("Few sockets wait in TIME_WAIT, so ports are not the limit yet", "sock.time_wait", "lb", 9_811.0, "", 0.0, 0.0, "") },
+            evidence("lb opens a new connection to its upstreams for every request", "tcp.active_opens / request", "lb", "", [1.0003, 1.0001, 0.05], "causes.md 4: a pool that works stays below 0.05"),
+            evidence("s1 accepts as many connections as it answers requests", "tcp.passive_opens / request", "s1", "", [0.998, 1.0, 0.05], "causes.md 4"),
+            evidence("The CPU that lb may use is full", "cpu.busy", "lb", "share", [0.974, 0.491, 0.9], "a guess"),
+            evidence("Opening and closing a connection is a large part of what lb spends per request", "price.connect / request", "lb", "us", [29.1, 29.0, 7.8], "10 % of the CPU time per request"),
+            Evidence { baseline: None, threshold: None, verdict: EvidenceVerdict::Refutes, ..evidence("Few sockets wait in TIME_WAIT, so ports are not the limit yet", "sock.time_wait", "lb", "", [9_811.0, 0.0, 0.0], "") },
         ],
         excluded: vec![
             excluded("access-log-lock", "0 of 400 looks found a worker of lb waiting for a file lock"),
@@ -348,14 +367,29 @@ fn interventions() -> Vec<Intervention> {
 
 fn effect(metric: &str, a: f64, b: f64, half: f64) -> Effect {
     let effect = if a > 0.0 { b / a - 1.0 } else { 0.0 };
-    Effect { metric: metric.into(), a, b, effect, low: effect - half, high: effect + half, detectable: 0.011, p: 0.0078, pairs: 8 }
+    Effect {
+        metric: metric.into(),
+        a,
+        b,
+        effect,
+        low: effect - half,
+        high: effect + half,
+        detectable: 0.011,
+        p: 0.0078,
+        pairs: 8,
+    }
 }
 
 fn proof(run: &Run) -> Proof {
     let guard = |effect, margin| Guard { effect, margin, held: true, broken: false };
     let of_trial = |t: &Trial| match t.purpose {
         Purpose::Proof { arm, .. } => Some((arm, t.result.good_per_s)),
-        _ => None,
+        Purpose::Warmup
+        | Purpose::Level { .. }
+        | Purpose::Inspect
+        | Purpose::Intervention { .. }
+        | Purpose::Curve
+        | Purpose::Load => None,
     };
     Proof {
         knob: Some(remedy_knob()),
@@ -425,4 +459,3 @@ fn cost(wall_s: f64) -> Cost {
         wall_s,
     }
 }
-
