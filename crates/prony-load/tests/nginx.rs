@@ -130,3 +130,39 @@ fn open_loop_sends_its_schedule() {
         assert_eq!(names, ["rate", "schedule-lag", "cpu", "ports", "descriptors", "steady"]);
     }
 }
+
+/// Tells the inner test below which port to load.
+const PORT_VARIABLE: &str = "PRONY_TEST_PORT";
+
+/// 60 connections do not fit into one table of 300 descriptors beside the 256 that are left to others, but into two.
+#[test]
+fn a_short_descriptor_limit_counts_for_each_thread() {
+    let Some(nginx) = Nginx::start() else { return };
+    let again =
+        format!("ulimit -n 300; exec {:?} --exact loads_with_few_descriptors", std::env::current_exe().unwrap());
+    let mut shell = std::process::Command::new("sh");
+    let output = shell.args(["-c", &again]).env(PORT_VARIABLE, nginx.port.to_string()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    let log = nginx.log(60);
+    assert!(log.len() >= 60, "each connection was used, but there are {} requests", log.len());
+}
+
+/// Runs within the test above; alone it does nothing.
+#[test]
+fn loads_with_few_descriptors() {
+    let Ok(port) = std::env::var(PORT_VARIABLE) else { return };
+    let mut plan = LoadPlan {
+        connections: 60,
+        threads: 2,
+        duration: Nanos::from_millis(500),
+        warmup: Nanos(0),
+        ..empty_plan(&format!("http://127.0.0.1:{port}/"))
+    };
+    let result = run(&plan, &AtomicBool::new(false), &|_| {}).unwrap();
+    assert_eq!((result.errors.total(), result.errors.no_descriptor), (0, 0), "{:?}", result.errors);
+    assert!(result.completed > 0, "{result:?}");
+    plan.connections = 200;
+    let error = run(&plan, &AtomicBool::new(false), &|_| {}).unwrap_err().to_string();
+    assert!(error.contains("the limit is 300"), "{error}");
+}
