@@ -74,7 +74,7 @@ fn needs_root_kill_9_at_any_moment_is_undone() {
         }
         assert!(get("/").unwrap().ends_with("hello"));
     }
-    println!("{kills} kills, {interrupted} changes found and undone");
+    eprintln!("{kills} kills, {interrupted} changes found and undone");
     assert!(interrupted > 0, "no kill met a change: the test shows nothing");
 }
 

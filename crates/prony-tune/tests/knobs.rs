@@ -216,7 +216,6 @@ fn needs_root_bad_input_is_said_and_leaves_nothing() {
     assert!(error.contains("at most net.core.somaxconn, which is 4096"), "{error}");
     // nginx itself refuses this one, after the file was written.
     let error = fails("nginx.access_log", "buffer=999999m");
-    println!("{error}");
     assert!(matches!(error, TuneError::Rejected { .. }), "{error}");
     assert_eq!(stage.snapshot(), before);
     assert!(journal.unsettled().is_empty());

@@ -1,6 +1,7 @@
 //! A host for tests: a network namespace of the calling thread, with a real nginx (a proxy and its upstream), a control
 //! group and a veth link. Needs root. Everything is gone when the stage is dropped.
 #![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(clippy::unwrap_used, reason = "this is a test; clippy sees a plain function")]
 
 use prony_model::{Host, Knob, KnobId, Place};
 use prony_tune::{Context, Roots};
@@ -35,7 +36,7 @@ server { listen 127.0.0.1:8081; location / { return 200 'hello'; } }
 pub fn is_root() -> bool {
     let root = sys::effective_user() == 0;
     if !root {
-        println!("skipped: needs root for namespaces and control groups");
+        eprintln!("skipped: needs root for namespaces and control groups");
     }
     root
 }
