@@ -1,8 +1,8 @@
 //! Pure: Run -> Diagnosis. One cause per file. No IO, no clock, cannot fail; missing facts become gaps.
 //!
-//! [`diagnose`] is total: it uses what the run holds (levels of load, close looks, interventions done so far) and says what it could not
-//! see. [`plan_interventions`] says what to do next to test it. Invariant: every threshold in the evidence names its
-//! origin.
+//! [`diagnose`] is total: it uses what the run holds (levels of load, close looks, interventions done so far) and
+//! says what it could not see. [`plan_interventions`] says what to do next to test it. Invariant: every threshold in
+//! the evidence names its origin.
 //!
 //! Reading order: `facts` (what a hop showed), `cause` (what a cause is), `causes/*` (one each), `verdict` (which one
 //! stands), `grounding` (four tests), `plan` (the next intervention).

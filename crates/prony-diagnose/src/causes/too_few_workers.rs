@@ -107,7 +107,8 @@ mod tests {
         #![proptest_config(crate::testing::few_cases())]
         #[test]
         fn more_idle_never_scores_less(a in 0.0f64..1.0, b in 0.0f64..1.0) {
-            prop_assert!(score(CAUSE.id, "lb", &lab(a.max(b), 0.97)) <= score(CAUSE.id, "lb", &lab(a.min(b), 0.97)) + 1e-9);
+            let (less, more) = (lab(a.max(b), 0.97), lab(a.min(b), 0.97));
+            prop_assert!(score(CAUSE.id, "lb", &less) <= score(CAUSE.id, "lb", &more) + 1e-9);
         }
     }
 }

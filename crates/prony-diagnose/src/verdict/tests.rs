@@ -97,6 +97,10 @@ fn each_planted_fault_is_named_at_its_hop() {
               cpu-saturated-kernel at lb: 0.99
         "#]],
     );
+}
+
+#[test]
+fn faults_that_leave_cpus_idle_are_named_too() {
     let loss = Lab::healthy().throughput(13_034.0).per_second("s1", &TCP_RETRANSMITS, "", 182.0).per_second(
         "lb",
         &TCP_RETRANSMITS,
