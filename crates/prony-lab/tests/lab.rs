@@ -1,6 +1,8 @@
 //! Labs on the real kernel. Every test cleans up after itself and looks only at labs of its own, so that tests and people
 //! can have labs at the same time.
 
+#![allow(clippy::unwrap_used, reason = "clippy knows #[test] functions, not the ones they call")]
+
 use prony_lab::{Condition, LabError, LabId, LabState, UpLab, builtin, down, list, up};
 use prony_model::{Place, ProcessRef, Software, Stack};
 use std::process::{Command, Stdio};
