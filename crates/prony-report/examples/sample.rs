@@ -1,7 +1,6 @@
 //! Draws a made-up run: `cargo run -p prony-report --example sample [whole|only_url|interrupted|no_proof|only_gaps|hostile] > x.html`,
 //! with `--text`, `--markdown` or `--json` as second word for the other forms.
 
-#[allow(dead_code, reason = "the tests use more of it")]
 #[path = "../tests/sample/mod.rs"]
 mod sample;
 

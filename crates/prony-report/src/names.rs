@@ -81,6 +81,28 @@ const CAUSES: &[(&str, &str, &str)] = &[
         "The load generator is the limit",
         "The generator could not send more; the stack can carry at least this.",
     ),
+    (
+        "client-connections-short",
+        "Clients open a new connection too often",
+        "Opening and closing client connections takes a large part of what the hop spends per request.",
+    ),
+    ("file-descriptors-exhausted", "File descriptors run out", "The server cannot open another socket or file."),
+    (
+        "overlay-encapsulation",
+        "Packets are wrapped in other packets on the way",
+        "An overlay network costs CPU for every packet, and most for small ones.",
+    ),
+    (
+        "syn-queue-full",
+        "The queue of unfinished handshakes is full",
+        "The kernel drops or delays new connections before they reach the accept queue.",
+    ),
+    ("traced-process", "A tracer is attached to the server", "Every system call of a traced process stops it twice."),
+    (
+        "worker-connections-exhausted",
+        "Workers run out of connections",
+        "Connections to clients and to upstreams together reach `worker_connections`.",
+    ),
     ("none", "Nothing limits the stack at this load", "There is headroom left."),
     ("inconclusive", "The limit could not be named", "The evidence does not single out one cause."),
 ];
@@ -106,7 +128,8 @@ fn spoken(id: &str) -> String {
 /// `connections opened per request`.
 pub fn metric(name: &str) -> String {
     if let Some((base, per)) = name.split_once(" / ") {
-        return format!("{} per {}", metric(base), metric(per));
+        let link = if per == "request" { "per" } else { "/" };
+        return format!("{} {link} {}", metric(base), metric(per));
     }
     METRICS.iter().find(|(id, _)| *id == name).map_or_else(|| name.to_string(), |(_, title)| (*title).to_string())
 }
@@ -376,6 +399,7 @@ mod tests {
     #[test]
     fn derived_and_unknown_names_read_well() {
         assert_eq!(metric("tcp.active_opens / request"), "connections opened per request");
+        assert_eq!(metric("tcp.retransmits / tcp.original_sent"), "segments sent again / data segments sent");
         assert_eq!(metric("a.new_one"), "a.new_one");
         assert_eq!(cause("disk-saturated"), "Disk saturated");
         assert_eq!(cause(""), "");

@@ -13,7 +13,7 @@ const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 fn dom(run: &Run) -> Option<String> {
     let has = |name: &str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
     let Some(browser) = BROWSERS.into_iter().find(|name| has(name)) else {
-        println!("skipped: no browser found (looked for {}); `apt install chromium` mends that", BROWSERS.join(", "));
+        eprintln!("skipped: no browser found (looked for {}); `apt install chromium` mends that", BROWSERS.join(", "));
         return None;
     };
     let folder = tempfile::tempdir().unwrap();
