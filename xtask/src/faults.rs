@@ -1,7 +1,7 @@
 //! `cargo xtask faults`: scores the diagnosis on fault cases whose truth is known.
 //!
-//! Each case is brought up, diagnosed by the real `prony` as a user would call it, judged and taken down, one at a time.
-//! It knows nothing of prony's insides: a stack file goes in, `prony.diagnosis/1` comes out.
+//! Each case is brought up, diagnosed by the real `prony` as a user would call it, judged and taken down, one at a
+//! time. It knows nothing of prony's insides: a stack file goes in, `prony.diagnosis/1` comes out.
 //! Invariant: a case that was brought up is taken down, whatever the diagnosis did.
 
 mod score;

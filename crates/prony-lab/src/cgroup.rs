@@ -1,6 +1,7 @@
 //! Control groups of a lab: one per host, with all of its server processes, for accounting and quota. v1 and v2.
 //!
-//! On v2 the `cpu` controller is switched on for children of the root group and stays on: other groups may use it by then.
+//! On v2 the `cpu` controller is switched on for children of the root group and stays on: other groups may use it by
+//! then.
 //! Invariant: nothing outside `prony-ID` is written, apart from that switch.
 
 use crate::error::file;
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 /// (Documentation/scheduler/sched-bwc.rst, `cpu.cfs_period_us`), so a throttled host waits as real ones do.
 const QUOTA_PERIOD_US: u64 = 100_000;
 
-/// Mount points of the hierarchies that hold `cpu` and `cpuacct`: one or two of v1, or one of v2. Empty when there is none.
+/// Mount points of the hierarchies that hold `cpu` and `cpuacct`: one or two of v1, or one of v2. Empty when there is
+/// none.
 pub(crate) fn hierarchies(mountinfo: &Path) -> Vec<PathBuf> {
     let text = std::fs::read_to_string(mountinfo).unwrap_or_default();
     parse_mountinfo(&text, |v2| std::fs::read_to_string(v2.join("cgroup.controllers")).unwrap_or_default())

@@ -1,7 +1,7 @@
 //! Taking a lab down, whatever state it is in, and finding labs.
 //!
-//! Removal goes by names and not by the state file, so it also works when that is gone. The folder with the state goes last:
-//! as long as anything stands, the lab is listed. Invariant: taking down twice is the same as once.
+//! Removal goes by names and not by the state file, so it also works when that is gone. The folder with the state goes
+//! last: as long as anything stands, the lab is listed. Invariant: taking down twice is the same as once.
 
 use crate::error::file;
 use crate::state::{Stage, State, sweep};
@@ -61,7 +61,8 @@ fn remove_folder(folder: &Path) -> Result<(), LabError> {
     }
 }
 
-/// Removes `/run/prony/labs`, `/run/prony` and the same of the logs when the last lab has gone. One that is not empty stays.
+/// Removes `/run/prony/labs`, `/run/prony` and the same of the logs when the last lab has gone. One that is not empty
+/// stays.
 fn remove_empty_parents(ground: &Ground) {
     for folder in [&ground.run, &ground.logs] {
         for path in folder.ancestors().take_while(|p| p.ends_with("prony") || p.ends_with("labs")) {

@@ -1,7 +1,7 @@
 //! Labs: stacks in network namespaces with real servers and emulated links, brought up and taken down by prony itself.
 //!
-//! A lab is made from the `[lab]` section of a stack file. It outlives the process that made it; [`down`] removes it, also
-//! when that process was killed half-way. This crate sends no load and judges nothing.
+//! A lab is made from the `[lab]` section of a stack file. It outlives the process that made it; [`down`] removes it,
+//! also when that process was killed half-way. This crate sends no load and judges nothing.
 //! Invariant: everything a lab makes carries the lab's id in its name, and is in the state file before it exists.
 
 mod builtin;
@@ -66,7 +66,8 @@ impl std::fmt::Display for LabId {
 pub struct UpLab {
     /// Its id, for [`down`].
     pub id: LabId,
-    /// The stack with the place, address, software, configuration, processes, status page and logs of every host filled in.
+    /// The stack with the place, address, software, configuration, processes, status page and logs of every host filled
+    /// in.
     pub stack: Stack,
 }
 

@@ -1,7 +1,8 @@
 //! The network of a lab: a namespace per host, a switch in a namespace of its own, links with rate and loss.
 //!
 //! Two labs with the same addresses never meet, because each has its own switch. Rate is a token bucket on the host's
-//! interface, so it limits what the host sends; loss is dropped in the switch, in both directions, where no host counts it.
+//! interface, so it limits what the host sends; loss is dropped in the switch, in both directions, where no host counts
+//! it.
 
 use crate::error::file;
 use crate::plan::{Plan, PlannedHost};
@@ -14,11 +15,12 @@ use crate::{LabError, LabId};
 /// Name of every host's interface.
 pub(crate) const INTERFACE: &str = "eth0";
 
-/// Bytes that a rated link sends at once: must hold the largest packet; tc(8) tbf advises rate / HZ. A guess for <= 100 mbit.
+/// Bytes that a rated link sends at once: must hold the largest packet; tc(8) tbf advises rate / HZ. A guess for <= 100
+/// mbit.
 const BURST: &str = "32kb";
 
-/// Longest queue of a rated link, in time. A guess: deep enough that 64 connections with small answers wait instead of losing
-/// packets, so that the planted defect is the rate alone.
+/// Longest queue of a rated link, in time. A guess: deep enough that 64 connections with small answers wait instead of
+/// losing packets, so that the planted defect is the rate alone.
 const QUEUE: &str = "400ms";
 
 /// Makes the switch and all hosts.

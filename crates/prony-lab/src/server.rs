@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Files that every file server has: name and size in bytes. 1232 and 1233 stand on both sides of a border (cases from the
-/// field); 10k and 100k are KiB.
+/// Files that every file server has: name and size in bytes. 1232 and 1233 stand on both sides of a border (cases from
+/// the field); 10k and 100k are KiB.
 pub(crate) const FILES: [(&str, usize); 7] =
     [("0", 0), ("616", 616), ("1232", 1232), ("1233", 1233), ("2590", 2590), ("10k", 10 << 10), ("100k", 100 << 10)];
 

@@ -1,6 +1,7 @@
 //! The state file of a lab: who builds it, how far it is, and everything that was made or was about to be.
 //!
-//! Invariant: a thing is in the file before it is made. Written whole, by rename, so a reader sees the old or the new one.
+//! Invariant: a thing is in the file before it is made. Written whole, by rename, so a reader sees the old or the new
+//! one.
 
 use crate::error::file;
 use crate::traces::{Ground, names_in};
@@ -56,7 +57,8 @@ impl Owner {
 
 fn started_ticks(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // proc(5): the command name, in parentheses, may hold anything; fields are counted after its end. Field 3 comes first.
+    // proc(5): the command name, in parentheses, may hold anything; fields are counted after its end. Field 3 comes
+    // first.
     text.rsplit_once(')')?.1.split_whitespace().nth(22 - 3)?.parse().ok()
 }
 
@@ -163,8 +165,8 @@ pub(crate) fn sweep(ground: &Ground) {
     }
 }
 
-/// Makes a folder that must not exist yet. Whoever takes the last lab down removes the empty parents, so they may vanish
-/// between being made and being used; then they are made again.
+/// Makes a folder that must not exist yet. Whoever takes the last lab down removes the empty parents, so they may
+/// vanish between being made and being used; then they are made again.
 pub(crate) fn make_folder(folder: &Path) -> std::io::Result<()> {
     loop {
         if let Some(parent) = folder.parent() {

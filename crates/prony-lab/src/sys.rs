@@ -1,7 +1,8 @@
 //! The system calls that a lab needs: entering a network namespace, seating a child process, killing, limits.
 //!
 //! Nothing here decides anything. It is the only module of the crate with `unsafe`.
-//! Invariant: the namespace of a thread that existed before the call never changes; work inside one runs on a thread of its own.
+//! Invariant: the namespace of a thread that existed before the call never changes; work inside one runs on a thread of
+//! its own.
 
 use std::fs::File;
 use std::io;

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Ground {
     /// State, configurations, pid files, document roots.
     pub run: PathBuf,
-    /// Logs. Not under `/run`, which is memory on most machines: an unbuffered access log writes some 10 MB/s under load.
+    /// Logs. Not under `/run`, which is memory on most machines: an unbuffered access log writes some 10 MB/s under
+    /// load.
     pub logs: PathBuf,
     /// Named network namespaces.
     pub netns: PathBuf,

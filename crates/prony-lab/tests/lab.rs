@@ -1,5 +1,5 @@
-//! Labs on the real kernel. Every test cleans up after itself and looks only at labs of its own, so that tests and people
-//! can have labs at the same time.
+//! Labs on the real kernel. Every test cleans up after itself and looks only at labs of its own, so that tests and
+//! people can have labs at the same time.
 
 #![allow(clippy::unwrap_used, reason = "clippy knows #[test] functions, not the ones they call")]
 
