@@ -100,7 +100,7 @@ fn each_planted_fault_is_named_at_its_hop() {
 }
 
 #[test]
-fn faults_that_leave_cpus_idle_are_named_too() {
+fn faults_other_than_of_connections_are_named_too() {
     let loss = Lab::healthy().throughput(13_034.0).per_second("s1", &TCP_RETRANSMITS, "", 182.0).per_second(
         "lb",
         &TCP_RETRANSMITS,
