@@ -3,6 +3,8 @@
 //! It decides nothing about the code itself: each step is a tool, and this file only runs them in order.
 //! Invariant: a failed step stops no other step; every failure is listed at the end, and the exit code is 1.
 
+mod page;
+
 use anyhow::{Context as _, bail};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -43,6 +45,7 @@ const STEPS: &[Step] = &[
     Step { name: "doc", what: "documentation builds without warnings", run: doc },
     Step { name: "deny", what: "licences, banned crates, sources, advisories", run: deny },
     Step { name: "web", what: "TypeScript checks, and the committed page is fresh", run: web },
+    Step { name: "page", what: "the report draws in a browser", run: page::run },
     Step { name: "test", what: "every test of the workspace", run: test },
 ];
 
@@ -85,6 +88,9 @@ fn summary(name: &str, took: Duration, result: &anyhow::Result<Outcome>) -> Stri
 }
 
 fn fmt(root: &Path) -> anyhow::Result<Outcome> {
+    if !succeeds(cargo(root).args(["fmt", "--version"])) {
+        return Ok(Outcome::Noted("not checked: there is no rustfmt; run `rustup component add rustfmt`".to_string()));
+    }
     must(cargo(root).args(["fmt", "--all", "--check"]), "run `cargo fmt --all`")
 }
 
@@ -99,6 +105,9 @@ fn codegen(root: &Path) -> anyhow::Result<Outcome> {
 }
 
 fn clippy(root: &Path) -> anyhow::Result<Outcome> {
+    if !succeeds(cargo(root).args(["clippy", "--version"])) {
+        return Ok(Outcome::Noted("not checked: there is no clippy; run `rustup component add clippy`".to_string()));
+    }
     let args = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     must(cargo(root).args(args), "mend what clippy names above")
 }

@@ -4,9 +4,11 @@
 
 #![allow(clippy::print_stdout, reason = "a command line tool prints its results")]
 
+mod bench;
 mod ci;
 mod codegen;
 mod declarations;
+mod faults;
 mod tidy;
 
 use anyhow::Context as _;
@@ -34,6 +36,19 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Measures what has a bar, and writes docs/benchmarks.md.
+    Bench {
+        #[command(subcommand)]
+        what: Bench,
+    },
+    /// Scores the diagnosis on cases whose cause is known.
+    Faults(faults::FaultsArgs),
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// CPU time per request of the load generator, against others and against the floor.
+    Load(bench::load::LoadArgs),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +68,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Tidy => tidy::run(&root),
         Command::Codegen { check: true } => codegen::check(&root),
         Command::Codegen { check: false } => codegen::write(&root),
+        Command::Bench { what: Bench::Load(args) } => bench::load::run(&root, &args),
+        Command::Faults(args) => faults::run(&root, &args),
     }
 }
 
