@@ -1,7 +1,9 @@
 //! How often a dear reader runs: at most at its period, and less often when it turns out to be dear. Reads no clock.
 
-/// A reader may take this share of one CPU. A guess, from the target that observing costs at most 1 % of throughput.
-const CPU_SHARE_MAX: f64 = 0.01;
+/// A dear reader may take this share of one CPU. From the target that observing costs at most 1 % of throughput, for
+/// five hosts on one machine: a walk over the kernel's table of sockets takes 0.45 ms on a machine with 24 GB, however
+/// few there are (thread CPU time, development build), so it runs about four times per second.
+const CPU_SHARE_MAX: f64 = 0.002;
 /// However dear, a reader runs this often, so that every trial sees it.
 const PERIOD_MAX_NS: u64 = 5_000_000_000;
 
@@ -41,9 +43,9 @@ mod tests {
     fn a_dear_reader_runs_less_often() {
         let mut cadence = Cadence::every(0);
         assert!(cadence.due(0));
-        assert_eq!(cadence.ran(0, 1_000_000), 100_000_000);
-        assert!(!cadence.due(50_000_000));
-        assert!(cadence.due(100_000_000));
+        assert_eq!(cadence.ran(0, 1_000_000), 500_000_000);
+        assert!(!cadence.due(400_000_000));
+        assert!(cadence.due(500_000_000));
         assert_eq!(cadence.ran(0, 1_000_000_000), PERIOD_MAX_NS);
         assert_eq!(Cadence::every(1_000_000_000).ran(0, 10), 1_000_000_000);
     }

@@ -97,8 +97,8 @@ impl ErrorLog {
         self.open.as_ref().is_some_and(|file| id(file.metadata()) != id(std::fs::metadata(&self.path)))
     }
 
-    /// Counts complete lines and gives their bytes; the rest is read again next time. A full page without an end of line is
-    /// passed over, so that the follower moves on.
+    /// Counts complete lines and gives their bytes; the rest is read again next time. A full page without an end of
+    /// line is passed over, so that the follower moves on.
     fn count(&mut self, bytes: &[u8]) -> usize {
         let Some(last) = bytes.iter().rposition(|b| *b == b'\n') else {
             return if bytes.len() >= READ_BYTES_MAX { bytes.len() } else { 0 };

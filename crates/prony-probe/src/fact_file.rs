@@ -8,7 +8,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Nothing that a probe reads is longer. `/proc/interrupts` of a machine with 512 CPUs is about 1.5 MB (computed, not seen).
+/// Nothing that a probe reads is longer. `/proc/interrupts` of a machine with 512 CPUs is about 1.5 MB (computed, not
+/// seen).
 const FILE_BYTES_MAX: usize = 4 << 20;
 /// First size of a buffer: `/proc/stat` of a small machine is 3 KB.
 const PAGE_BYTES: usize = 16 << 10;

@@ -1,7 +1,7 @@
 //! What one host is: facts that do not change during a run, by name, as text.
 //!
-//! Starts no process, so the server's version is known only where its status page tells it. Invariant: names are stable,
-//! because `prony inventory --diff` compares them.
+//! Starts no process, so the server's version is known only where its status page tells it. Invariant: names are
+//! stable, because `prony inventory --diff` compares them.
 
 use crate::cgroup;
 use crate::fact_file::read_once;

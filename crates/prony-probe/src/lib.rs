@@ -1,8 +1,9 @@
-//! Reads one host: procfs, sysfs, netlink, cgroups, server status. Facts only: it never judges a value, and starts no process.
+//! Reads one host: procfs, sysfs, netlink, cgroups, server status. Facts only: it never judges a value, and starts no
+//! process.
 //!
-//! It never changes its network namespace: every call runs on a thread that the caller has put into the host's. A fact that
-//! cannot be read becomes a [`Gap`]; its `fact` is a metric's name, or the family before the dot (`cgroup`, `proc`, `conn`)
-//! when a whole family is missing. Invariant: no value stands in a sample that was not read for it.
+//! It never changes its network namespace: every call runs on a thread that the caller has put into the host's. A fact
+//! that cannot be read becomes a [`Gap`]; its `fact` is a metric's name, or the family before the dot (`cgroup`,
+//! `proc`, `conn`) when a whole family is missing. Invariant: no value stands in a sample that was not read for it.
 
 mod cadence;
 mod cgroup;

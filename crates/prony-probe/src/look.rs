@@ -22,16 +22,17 @@ const DURATION_MAX: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(10);
 /// Workers looked at per tick, in turn.
 const WORKERS_PER_TICK: usize = 4;
-/// Looks at a log per burst, and the time between two: a burst is 4 ms, in which a server that writes 1000 lines per second
-/// writes four times, and writes 20 us apart are still told apart.
+/// Looks at a log per burst, and the time between two: a burst is 4 ms, in which a server that writes 1000 lines per
+/// second writes four times, and writes 20 us apart are still told apart.
 const LOOKS_PER_BURST: usize = 200;
 const LOOK_SPACING: Duration = Duration::from_micros(20);
 /// A look that comes later than this after the one before is no quick look. A guess: room for one interrupt.
 const LATE: Duration = Duration::from_micros(80);
 /// Bursts per look, spread over its time: together 96 ms of spinning.
 const BURSTS: u32 = 24;
-/// With fewer quick steps than this, and enough quick looks, writes are so rare that one tick sees about one: then the growth
-/// from tick to tick tells their size. 1000 looks are 20 ms; fewer than 3 writes in that time are fewer than 150 per second.
+/// With fewer quick steps than this, and enough quick looks, writes are so rare that one tick sees about one: then the
+/// growth from tick to tick tells their size. 1000 looks are 20 ms; fewer than 3 writes in that time are fewer than
+/// 150 per second.
 const QUICK_STEPS_MIN: usize = 3;
 const QUICK_LOOKS_MIN: u32 = 1000;
 /// Logs that are looked at closely.
@@ -41,8 +42,8 @@ const TAIL_BYTES: usize = 8 << 10;
 /// Kernel functions that are named.
 const FUNCTIONS_MAX: usize = 20;
 
-/// Looks closely at `host` for about `duration` (at most 10 s): metrics `look.*`. The log metrics need a load meanwhile.
-/// Blocks the calling thread for that time.
+/// Looks closely at `host` for about `duration` (at most 10 s): metrics `look.*`. The log metrics need a load
+/// meanwhile. Blocks the calling thread for that time.
 pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duration) -> (Sample, Vec<Gap>) {
     let mut facts = Facts::new(name, at_ns);
     let pids = hop::processes(host, &roots).unwrap_or_else(|gap| {
@@ -114,8 +115,8 @@ fn open_logs(facts: &mut Facts, paths: Vec<PathBuf>) -> Vec<Log> {
     logs
 }
 
-/// Quick looks at all logs. Spins between them: a sleep would be longer than the spacing. A look that comes late, because the
-/// scheduler gave the CPU to others, may see many writes at once and does not count as a step.
+/// Quick looks at all logs. Spins between them: a sleep would be longer than the spacing. A look that comes late,
+/// because the scheduler gave the CPU to others, may see many writes at once and does not count as a step.
 fn burst(logs: &mut [Log]) {
     let mut sizes: Vec<u64> = logs.iter().map(Log::size).collect();
     let mut last_look = Instant::now();
@@ -255,8 +256,9 @@ fn is_spinning(function: &str) -> bool {
         || function.starts_with("rwsem_optimistic_spin")
 }
 
-/// The kernel function that a task waits in. The stack of a running task is that of its last sleep, unless it was taken off
-/// its CPU while it span: then the top is a spinning function, in which no task sleeps, so only those are believed.
+/// The kernel function that a task waits in. The stack of a running task is that of its last sleep, unless it was
+/// taken off its CPU while it span: then the top is a spinning function, in which no task sleeps, so only those are
+/// believed.
 fn waits_in(stack: &str, runs: bool) -> Option<&str> {
     let mut functions = stack.lines().filter_map(function_of).filter(|f| !is_scheduling(f));
     let top = functions.next()?;
@@ -269,7 +271,8 @@ fn waits_in(stack: &str, runs: bool) -> Option<&str> {
     (!runs || is_spinning(top)).then_some(top)
 }
 
-/// `[<0>] ep_poll+0x2b1/0x2d0` or `[<ffffffff8112>] do_x.constprop.0+0x1/0x2`: the name without offset and compiler's suffix.
+/// `[<0>] ep_poll+0x2b1/0x2d0` or `[<ffffffff8112>] do_x.constprop.0+0x1/0x2`: the name without offset and compiler's
+/// suffix.
 fn function_of(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("] ")?;
     let name = rest.split('+').next()?.split('.').next()?.trim();

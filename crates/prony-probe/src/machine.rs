@@ -1,6 +1,8 @@
-//! Facts of the whole machine: CPUs, packet work, interrupts, pressure, memory, disks. The same for every namespace on it.
+//! Facts of the whole machine: CPUs, packet work, interrupts, pressure, memory, disks. The same for every namespace on
+//! it.
 //!
-//! Does not look at processes or sockets. Invariant: a CPU is named by the number that the kernel wrote, never by its line.
+//! Does not look at processes or sockets. Invariant: a CPU is named by the number that the kernel wrote, never by its
+//! line.
 
 use crate::cadence::Cadence;
 use crate::fact_file::FactFile;
@@ -123,8 +125,8 @@ fn put_stat(facts: &mut Facts, text: &str, ticks_per_s: f64) {
     }
 }
 
-/// Columns of /proc/net/softnet_stat, hexadecimal; the 13th is the CPU (since 5.14). Before that kernel lines of offline CPUs
-/// are left out without a trace, so no CPU can be named and nothing is put.
+/// Columns of /proc/net/softnet_stat, hexadecimal; the 13th is the CPU (since 5.14). Before that kernel lines of
+/// offline CPUs are left out without a trace, so no CPU can be named and nothing is put.
 fn put_softnet(facts: &mut Facts, text: &str) {
     const COLUMNS: [(usize, &Metric); 4] =
         [(0, &SOFTNET_PROCESSED), (1, &SOFTNET_DROPPED), (2, &SOFTNET_SQUEEZED), (9, &SOFTNET_STEERED)];

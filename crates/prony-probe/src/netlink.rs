@@ -28,7 +28,8 @@ impl Netlink {
         Self { protocol, socket: None, buffer: vec![0; READ_BYTES] }
     }
 
-    /// Asks for everything of `kind` and calls `each` with the payload of every message. After an error the socket is opened anew.
+    /// Asks for everything of `kind` and calls `each` with the payload of every message. After an error the socket is
+    /// opened anew.
     pub(crate) fn dump(&mut self, kind: u16, request: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<()> {
         let mut socket = match self.socket.take() {
             Some(socket) => socket,

@@ -1,7 +1,7 @@
 //! Facts of the host's network namespace: interfaces, TCP counters, socket totals, ports.
 //!
-//! Does not look at single sockets (`sockets.rs`) or queueing disciplines (`qdisc.rs`). Invariant: sysfs is believed only for an
-//! interface whose hardware address is the one that this namespace has.
+//! Does not look at single sockets (`sockets.rs`) or queueing disciplines (`qdisc.rs`). Invariant: sysfs is believed
+//! only for an interface whose hardware address is the one that this namespace has.
 
 use crate::cadence::Cadence;
 use crate::fact_file::{FactFile, read_once};
@@ -233,8 +233,8 @@ fn link(payload: &[u8]) -> Option<Link> {
     (!name.is_empty()).then_some(Link { index, name, address })
 }
 
-/// Folders of sysfs for the interfaces of this namespace, loopback left out. With `addresses` those that sysfs shows of another
-/// namespace become a gap.
+/// Folders of sysfs for the interfaces of this namespace, loopback left out. With `addresses` those that sysfs shows
+/// of another namespace become a gap.
 pub(crate) fn interfaces(
     class_net: &Path,
     addresses: Option<BTreeMap<String, String>>,

@@ -1,4 +1,5 @@
-//! Prices: what a connection, a log write and the opening of a log cost in CPU time on this host, measured with no load of ours.
+//! Prices: what a connection, a log write and the opening of a log cost in CPU time on this host, measured with no
+//! load of ours.
 //!
 //! Together well under a second. Invariant: nothing stays behind, no file and no TIME_WAIT socket.
 
@@ -26,10 +27,11 @@ const TIME_MAX: Duration = Duration::from_millis(300);
 
 /// Measures the prices of this host: metrics `price.*`.
 ///
-/// `price.connect` is the whole of one connection on loopback, both ends: connect, accept, close, and every packet between,
-/// whose softirq work runs in the same thread. It is wall time of undisturbed batches, not thread CPU time, because a kernel
-/// with IRQ time accounting takes softirqs out of the latter. It ends by a reset from the server's end, so that no
-/// TIME_WAIT stays; a normal close has one more packet. It leaves 500 in `tcp.out_resets` and opens of this namespace.
+/// `price.connect` is the whole of one connection on loopback, both ends: connect, accept, close, and every packet
+/// between, whose softirq work runs in the same thread. It is wall time of undisturbed batches, not thread CPU time,
+/// because a kernel with IRQ time accounting takes softirqs out of the latter. It ends by a reset from the server's
+/// end, so that no TIME_WAIT stays; a normal close has one more packet. It leaves 500 in `tcp.out_resets` and opens of
+/// this namespace.
 pub fn prices(name: &str, roots: Roots, at_ns: u64) -> (Sample, Vec<Gap>) {
     let mut facts = Facts::new(name, at_ns);
     if roots.live() {
@@ -79,7 +81,8 @@ impl Drop for Scratch {
     }
 }
 
-/// CPU time of a write() and of an open() with close(). Both run in the calling thread, so its CPU clock counts them whole.
+/// CPU time of a write() and of an open() with close(). Both run in the calling thread, so its CPU clock counts them
+/// whole.
 fn log_prices_us(roots: &Roots) -> io::Result<(f64, f64)> {
     let thread = std::thread::current().id();
     let scratch = Scratch(roots.scratch.join(format!("prony-price-{}-{thread:?}", std::process::id())));

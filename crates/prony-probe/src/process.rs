@@ -1,7 +1,7 @@
 //! Facts of the hop's processes, one by one: CPU time, waiting for a CPU, memory, writes, limits.
 //!
-//! Follows processes that come and go (a reload of the server). Invariant: a counter of a process never falls while it lives,
-//! though its threads end: what ended threads had used stays counted.
+//! Follows processes that come and go (a reload of the server). Invariant: a counter of a process never falls while it
+//! lives, though its threads end: what ended threads had used stays counted.
 
 use crate::cadence::Cadence;
 use crate::fact_file::{FactFile, read_once};
@@ -113,7 +113,8 @@ pub(crate) fn miss_processes(facts: &mut Facts, host: &Host, gap: &Gap) {
     }
 }
 
-/// The processes that serve requests. nginx says it in the title; of others it is those without a child among the hop's.
+/// The processes that serve requests. nginx says it in the title; of others it is those without a child among the
+/// hop's.
 pub(crate) fn workers(host: &Host, roots: &Roots, pids: &[u32]) -> Vec<u32> {
     if host.software == Some(Software::Nginx) {
         let title = |pid: &u32| read_once(&roots.process(*pid).join("cmdline")).unwrap_or_default();

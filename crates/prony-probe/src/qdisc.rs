@@ -1,6 +1,7 @@
 //! Queueing disciplines of the namespace's interfaces, by RTM_GETQDISC: counters, backlog, and the rate of tbf.
 //!
-//! Does not read classes or filters. Invariant: `noqueue` is left out, for it counts nothing and its zeros would be invented.
+//! Does not read classes or filters. Invariant: `noqueue` is left out, for it counts nothing and its zeros would be
+//! invented.
 
 use crate::facts::Facts;
 use crate::netlink::{Netlink, attributes, text, u32_at, u64_at};
@@ -98,7 +99,8 @@ fn qdisc(payload: &[u8]) -> Option<Qdisc> {
     Some(Qdisc { interface, kind, totals })
 }
 
-/// TCA_STATS2: gnet_stats_basic (bytes u64, packets u32) and gnet_stats_queue (qlen, backlog, drops, requeues, overlimits: u32 each).
+/// TCA_STATS2: gnet_stats_basic (bytes u64, packets u32) and gnet_stats_queue (qlen, backlog, drops, requeues,
+/// overlimits: u32 each).
 fn totals(stats: &[u8]) -> Option<Totals> {
     const TCA_STATS_BASIC: u16 = 1;
     const TCA_STATS_QUEUE: u16 = 3;
@@ -121,7 +123,8 @@ fn totals(stats: &[u8]) -> Option<Totals> {
     })
 }
 
-/// Rate of a tbf: TCA_TBF_RATE64 when there is one, else tc_ratespec.rate at offset 8 of TCA_TBF_PARMS. Both in bytes per second.
+/// Rate of a tbf: TCA_TBF_RATE64 when there is one, else tc_ratespec.rate at offset 8 of TCA_TBF_PARMS. Both in bytes
+/// per second.
 fn tbf_rate_bits(options: &[u8]) -> Option<f64> {
     const TCA_TBF_PARMS: u16 = 1;
     const TCA_TBF_RATE64: u16 = 4;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 pub struct Roots {
     /// procfs. Its `thread-self/net` must show the host's network namespace; a recorded tree may have `net` instead.
     pub proc: PathBuf,
-    /// sysfs of the host's network namespace. `/sys` shows the namespace in which it was mounted, not that of the thread;
-    /// an interface that does not have the same hardware address there becomes a gap.
+    /// sysfs of the host's network namespace. `/sys` shows the namespace in which it was mounted, not that of the
+    /// thread; an interface that does not have the same hardware address there becomes a gap.
     pub sys: PathBuf,
     /// What stands for `/sys/fs/cgroup`: mount points below it are looked up here.
     pub cgroup: PathBuf,
@@ -32,7 +32,8 @@ impl Roots {
         self.proc == Path::new("/proc")
     }
 
-    /// The `net` folder of this thread's namespace. Not `/proc/net`: that is the namespace of the thread group's leader.
+    /// The `net` folder of this thread's namespace. Not `/proc/net`: that is the namespace of the thread group's
+    /// leader.
     pub(crate) fn net(&self) -> PathBuf {
         let own = self.proc.join("thread-self/net");
         if own.is_dir() { own } else { self.proc.join("net") }

@@ -1,8 +1,8 @@
 //! Single TCP sockets of the namespace by inet_diag: accept queues, and which connections carry a request right now.
 //!
-//! Asks for established and listening sockets only; TIME_WAIT is counted by sockstat. The kernel's clock for "last data" ticks
-//! at CONFIG_HZ (1 to 10 ms): within one tick, unread or unacknowledged bytes decide, and what they leave open counts as
-//! idle, so busy and waiting are lower bounds for services faster than a tick.
+//! Asks for established and listening sockets only; TIME_WAIT is counted by sockstat. The kernel's clock for "last
+//! data" ticks at CONFIG_HZ (1 to 10 ms): within one tick, unread or unacknowledged bytes decide, and what they leave
+//! open counts as idle, so busy and waiting are lower bounds for services faster than a tick.
 //! Invariant: a number from tcp_info stands only when every socket of its group showed it.
 
 use crate::cadence::Cadence;
@@ -107,7 +107,8 @@ fn request() -> [u8; 60] {
     bytes
 }
 
-/// struct inet_diag_msg, 72 bytes: family, state at 1, ports at 4 and 6 (network order), addresses at 8 and 24, queues at 56 and 60.
+/// struct inet_diag_msg, 72 bytes: family, state at 1, ports at 4 and 6 (network order), addresses at 8 and 24, queues
+/// at 56 and 60.
 fn socket(payload: &[u8]) -> Option<Socket> {
     let attributes_at = payload.get(72..)?;
     let family = i32::from(payload[0]);
@@ -285,23 +286,25 @@ mod tests {
                 listener("0.0.0.0:80", 3, 511),
                 listener("0.0.0.0:80", 9, 511),
                 connection("10.0.0.2:80", "10.0.0.1:4000", 50, 10, (0, 0)), // being served
+                connection("10.0.0.2:80", "10.0.0.1:4009", 90, 10, (0, 0)), // being served
                 connection("10.0.0.2:80", "10.0.0.1:4001", 10, 50, (0, 0)), // answered
                 connection("10.0.0.2:80", "10.0.0.1:4002", 10, 10, (5, 0)), // one tick, unread
                 connection("10.0.0.2:80", "10.0.0.1:4003", 10, 10, (0, 0)), // one tick, not known: idle
                 connection("10.0.0.2:5000", "10.0.0.3:80", 10, 50, (0, 0)), // awaits
+                connection("10.0.0.2:5009", "10.0.0.3:80", 10, 90, (0, 0)), // awaits
                 connection("10.0.0.2:5001", "10.0.0.3:80", 10, 10, (0, 7)), // one tick, not acknowledged
                 connection("10.0.0.2:5002", "10.0.0.3:80", 50, 10, (0, 0)), // idle
             ],
             expect![[r#"
                 listen.queue [0.0.0.0:80] 9
                 listen.backlog [0.0.0.0:80] 511
-                conn.in [80] 4
+                conn.in [80] 5
                 conn.in_unread [80] 1
-                conn.in_busy [80] 2
-                conn.in_retransmits [80] 8
-                conn.out [10.0.0.3:80] 3
-                conn.out_waiting [10.0.0.3:80] 2
-                conn.out_retransmits [10.0.0.3:80] 6
+                conn.in_busy [80] 3
+                conn.in_retransmits [80] 10
+                conn.out [10.0.0.3:80] 4
+                conn.out_waiting [10.0.0.3:80] 3
+                conn.out_retransmits [10.0.0.3:80] 8
                 conn.out_rtt [10.0.0.3:80] 100
             "#]],
         );

@@ -1,7 +1,8 @@
 //! nginx stub_status by a plain GET from inside the host, at most once per second, on a connection that is kept.
 //!
-//! Not an HTTP client: one request, one small answer. What prony itself adds to the counters (one request per reading, one
-//! connection) is subtracted, so they show the server without it. Invariant: the whole reading ends within [`ANSWER_MS_MAX`].
+//! Not an HTTP client: one request, one small answer. What prony itself adds to the counters (one request per reading,
+//! one connection) is subtracted, so they show the server without it. Invariant: the whole reading ends within
+//! [`ANSWER_MS_MAX`].
 
 use crate::cadence::Cadence;
 use crate::facts::Facts;
@@ -12,8 +13,8 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// A server that does not answer its status page within this time is left alone until the next second. A guess: longer would
-/// hold up the readers behind it.
+/// A server that does not answer its status page within this time is left alone until the next second. A guess: longer
+/// would hold up the readers behind it.
 pub(crate) const ANSWER_MS_MAX: u64 = 200;
 /// stub_status answers with about 300 bytes.
 const ANSWER_BYTES_MAX: usize = 8 << 10;

@@ -1,4 +1,5 @@
-//! The only unsafe code of this crate: libc calls that std does not offer. Each returns plain values or owned descriptors.
+//! The only unsafe code of this crate: libc calls that std does not offer. Each returns plain values or owned
+//! descriptors.
 //!
 //! Does not parse. Invariant: no pointer leaves this module.
 
@@ -7,7 +8,8 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// CPU time of the calling thread in nanoseconds. 0 only when the clock does not exist, which no supported kernel shows.
+/// CPU time of the calling thread in nanoseconds. 0 only when the clock does not exist, which no supported kernel
+/// shows.
 pub(crate) fn thread_cpu_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec that outlives the call.
@@ -50,7 +52,8 @@ pub(crate) fn netlink_socket(protocol: i32) -> io::Result<File> {
 pub(crate) fn reset_on_close(stream: &TcpStream) -> io::Result<()> {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     let len = size_of::<libc::linger>() as libc::socklen_t;
-    // SAFETY: the descriptor is open as long as `stream` lives; pointer and length describe `linger`, which outlives the call.
+    // SAFETY: the descriptor is open as long as `stream` lives; pointer and length describe `linger`, which outlives
+    // the call.
     let failed = unsafe {
         libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, (&raw const linger).cast(), len)
     };

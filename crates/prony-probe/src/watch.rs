@@ -1,6 +1,7 @@
 //! The readers of one host put together: a sample whenever the caller asks, dear facts at most once per second.
 //!
-//! Reads no clock: time comes from the caller. Invariant: what a sample costs in CPU time stands in the sample (`self.cpu`).
+//! Reads no clock: time comes from the caller. Invariant: what a sample costs in CPU time stands in the sample
+//! (`self.cpu`).
 
 use crate::cadence::Cadence;
 use crate::cgroup::Cgroup;
@@ -37,7 +38,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches `host`, which the stack calls `name`. Nothing is read yet, and nothing can fail: what is missing becomes a gap.
+    /// Watches `host`, which the stack calls `name`. Nothing is read yet, and nothing can fail: what is missing
+    /// becomes a gap.
     pub fn new(name: &str, host: &Host, roots: Roots) -> Self {
         let mut facts = Facts::new(name, 0);
         let sockets = roots.live().then(|| (Sockets::new(), Qdiscs::new()));
@@ -67,9 +69,9 @@ impl Watch {
         }
     }
 
-    /// Reads the host now. `at_ns` is the time on the session's clock, in nanoseconds since the start of the run; it decides
-    /// which dear facts are due. Takes well under a millisecond of CPU time, and up to 200 ms of wall time when a status page
-    /// does not answer.
+    /// Reads the host now. `at_ns` is the time on the session's clock, in nanoseconds since the start of the run; it
+    /// decides which dear facts are due. Takes well under a millisecond of CPU time, and up to 200 ms of wall time
+    /// when a status page does not answer.
     pub fn sample(&mut self, at_ns: u64) -> Sample {
         let started = sys::thread_cpu_ns();
         let (facts, page) = (&mut self.facts, &mut self.page);

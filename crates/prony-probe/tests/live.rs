@@ -1,4 +1,5 @@
-//! The probe against a real nginx in a network namespace of its own. Needs root, nginx, ip and tc; says so and returns otherwise.
+//! The probe against a real nginx in a network namespace of its own. Needs root, nginx, ip and tc; says so and returns
+//! otherwise.
 //!
 //! One test, because the parts share the namespace. It leaves nothing behind, however it ends.
 
