@@ -158,6 +158,30 @@ fn a_journal_cut_at_any_byte_restores_all_that_was_done() {
 }
 
 #[test]
+fn a_lock_that_outlives_its_run_is_waited_for() {
+    let machine = Machine::new();
+    let journal = machine.journal();
+    machine.apply(&journal, "128").unwrap();
+    let path = journal.book().path.clone();
+    drop(journal);
+    // The owner is nobody: no process has this pid.
+    let text = fs::read_to_string(&path).unwrap();
+    let pid = format!("\"pid\":{}", std::process::id());
+    fs::write(&path, text.replacen(&pid, &format!("\"pid\":{}", u32::MAX), 1)).unwrap();
+    let child = File::open(&path).unwrap();
+    child.lock().unwrap();
+    let held = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        drop(child);
+    });
+    let left = pending(&machine.journals()).unwrap();
+    held.join().unwrap();
+    assert_eq!(left.len(), 1);
+    left[0].undo(&machine.roots).unwrap();
+    assert_eq!(machine.somaxconn(), "4096");
+}
+
+#[test]
 fn a_damaged_line_in_the_middle_is_told() {
     let machine = Machine::new();
     fs::create_dir_all(machine.journals()).unwrap();
