@@ -128,8 +128,8 @@ pub enum RunEnd {
 /// What observing and loading cost on one host at the operating point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostCost {
-    /// CPU share of one CPU that observing took.
-    pub observe_cpu_share: f64,
+    /// Share of one CPU that observing took; none when it could not be read.
+    pub observe_cpu_share: Option<f64>,
     /// CPU time of the host's own processes per request, in microseconds; none when it could not be read.
     pub cpu_us_per_request: Option<f64>,
 }

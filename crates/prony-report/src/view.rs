@@ -438,9 +438,9 @@ view! {
         pub permanent: String,
     }
 
-    /// Facts that could not be read on one host for one reason.
+    /// Facts that could not be read, for one reason, on one host or several.
     pub struct GapView {
-        /// Host; empty: the whole run.
+        /// Hosts; empty: the whole run.
         pub host: String,
         /// Which facts.
         pub facts: Vec<String>,

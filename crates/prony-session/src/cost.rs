@@ -11,7 +11,7 @@ pub(crate) fn of(run: &Run) -> Cost {
     let Some(trial) = run.level(Level::At).or(run.trials.last()) else { return cost };
     cost.generator_cpu_us_per_request = trial.result.generator_cpu_us_per_request();
     for host in run.stack.host.keys() {
-        let observe = SeriesSet::rate(run.series.points(host, &SELF_CPU, ""), trial.window).unwrap_or(0.0);
+        let observe = SeriesSet::rate(run.series.points(host, &SELF_CPU, ""), trial.window);
         let per_request = cpu_us_per_request(run, host, trial.window, trial.result.completed_per_s);
         cost.hosts.insert(host.clone(), HostCost { observe_cpu_share: observe, cpu_us_per_request: per_request });
     }

@@ -117,7 +117,7 @@ pub(crate) struct DiagnoseArgs {
     pub stack: Option<String>,
     /// Diagnose a recorded run instead of loading anything
     #[arg(long, value_name = "RUN", conflicts_with = "stack")]
-    pub from: Option<PathBuf>,
+    pub from: Option<String>,
     /// Slow nothing down: only watch. The verdict cannot be grounded then
     #[arg(long)]
     pub watch_only: bool,

@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::cli::{ChoiceArgs, DiagnoseArgs, LimitArgs, OutputArgs, ProveArgs, TargetArgs, TuneArgs};
 use crate::progress::Progress;
-use crate::{home, load, source};
+use crate::{home, load, report, source};
 use anyhow::{Context, Result, bail};
 use prony_lab::UpLab;
 use prony_model::{Event, Knob, KnobId, ProofVerdict, Run, RunEnd, Stack};
@@ -24,7 +24,7 @@ pub(crate) fn prove(args: &ProveArgs) -> Result<Exit> {
 /// `prony diagnose STACK`, or `--from RUN`.
 pub(crate) fn diagnose(args: &DiagnoseArgs) -> Result<Exit> {
     if let Some(path) = &args.from {
-        let mut run = prony_record::read(path)?;
+        let mut run = prony_record::read(&report::find(path)?)?;
         run.diagnosis = Some(prony_diagnose::diagnose(&run));
         return finish(Measured { run, record: None, limit: None }, &args.output);
     }

@@ -48,7 +48,7 @@ fn list() -> Result<Exit> {
 }
 
 /// A file, or the run whose id starts so.
-fn find(wanted: &str) -> Result<PathBuf> {
+pub(crate) fn find(wanted: &str) -> Result<PathBuf> {
     if Path::new(wanted).exists() {
         return Ok(PathBuf::from(wanted));
     }

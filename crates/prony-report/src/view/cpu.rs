@@ -94,7 +94,7 @@ pub(super) fn cost(run: &Run) -> CostView {
     let cost = of_diagnosis.filter(|_| run.cost.hosts.is_empty()).unwrap_or(&run.cost);
     let hosts = cost.hosts.iter().map(|(host, cost)| HostCostView {
         host: host.clone(),
-        observe_cpu_share: finite(cost.observe_cpu_share),
+        observe_cpu_share: cost.observe_cpu_share.and_then(finite),
         cpu_us_per_request: cost.cpu_us_per_request.and_then(finite),
     });
     CostView { generator_cpu_us_per_request: positive(cost.generator_cpu_us_per_request), hosts: hosts.collect() }

@@ -147,8 +147,8 @@ pub(super) fn knob_text(knob: &Knob) -> String {
     format!("{}={} at {}", knob.id, knob.value, knob.host)
 }
 
-/// Gaps of the run and of the diagnosis, each once, grouped by host and reason: forty metrics of one host that is out of
-/// sight are one line to read.
+/// Gaps of the run and of the diagnosis, each once, grouped by reason: forty metrics of one host that is out of sight are
+/// one line to read, and so is one metric that four hosts lack.
 pub(super) fn gaps(run: &Run) -> Vec<GapView> {
     let mut out: Vec<GapView> = Vec::new();
     let of_diagnosis = run.diagnosis.iter().flat_map(|d| &d.gaps);
@@ -159,5 +159,12 @@ pub(super) fn gaps(run: &Run) -> Vec<GapView> {
             None => out.push(GapView { host: host.clone(), facts: vec![fact.clone()], reason: reason.clone() }),
         }
     }
-    out
+    let mut merged: Vec<GapView> = Vec::new();
+    for gap in out {
+        match merged.iter_mut().find(|m| m.facts == gap.facts && m.reason == gap.reason) {
+            Some(group) => group.host = format!("{}, {}", group.host, gap.host),
+            None => merged.push(gap),
+        }
+    }
+    merged
 }
