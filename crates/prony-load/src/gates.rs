@@ -1,4 +1,4 @@
-//! Validity gates: does a result tell about the stack, or about the generator? See `docs` of each threshold.
+//! Validity gates: does a result tell about the stack, or about the generator?
 //!
 //! Pure. Invariant: every gate says what was seen against what was allowed, whether it held or not; a gate that does not
 //! apply to a load is left out.
