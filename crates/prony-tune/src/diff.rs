@@ -54,7 +54,8 @@ fn hunk(out: &mut String, lines: &[Line], a: &[&str], b: &[&str]) {
     }
 }
 
-/// Longest common subsequence over the middle that differs. Quadratic there, which is fine: our own edits are few lines.
+/// Longest common subsequence over the middle that differs. Quadratic there, which is fine: our own edits are few
+/// lines.
 fn script(a: &[&str], b: &[&str]) -> Vec<Line> {
     let head = a.iter().zip(b).take_while(|(x, y)| x == y).count();
     let tail = a[head..].iter().rev().zip(b[head..].iter().rev()).take_while(|(x, y)| x == y).count();

@@ -1,6 +1,7 @@
 //! One journalled change: its steps, how they are made and how they are taken back.
 //!
-//! Invariant: `take_back` may be called at any time, any number of times, after a crash at any point of `make` or of itself.
+//! Invariant: `take_back` may be called at any time, any number of times, after a crash at any point of `make` or of
+//! itself.
 
 use crate::error::TuneError;
 use crate::journal::EntryId;

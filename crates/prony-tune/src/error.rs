@@ -122,7 +122,7 @@ fn hint(source: &io::Error) -> &'static str {
     let next = [
         (io::ErrorKind::PermissionDenied, "; run as root"),
         (io::ErrorKind::ReadOnlyFilesystem, "; remount it writable, or run prony where it is"),
-        (io::ErrorKind::StorageFull, "; free some space first, nothing was changed"),
+        (io::ErrorKind::StorageFull, "; free some space first"),
     ];
     next.into_iter().find(|(kind, _)| *kind == source.kind()).map_or("", |(_, hint)| hint)
 }

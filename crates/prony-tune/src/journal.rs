@@ -1,9 +1,9 @@
 //! The journal: what was changed and how to put it back, on disk before the change is made.
 //!
-//! A folder with one file per run of prony; a file has one JSON record per line, each synced before we go on. The run that
-//! owns a file holds a lock on it, which the kernel drops when the run dies: a file that can be locked is a dead run's.
-//! Invariant: whatever byte a crash cuts a file at, the complete lines tell all that was begun. A torn last line announces
-//! a change that was not made yet, or an end that undo will find again by itself.
+//! A folder with one file per run of prony; a file has one JSON record per line, each synced before we go on. The run
+//! that owns a file holds a lock on it, which the kernel drops when the run dies: a file that can be locked is a dead
+//! run's. Invariant: whatever byte a crash cuts a file at, the complete lines tell all that was begun. A torn last line
+//! announces a change that was not made yet, or an end that undo will find again by itself.
 
 use crate::entry::{Entry, Undone};
 use crate::error::TuneError;
@@ -89,7 +89,8 @@ impl Journal {
         self.book().open.values().rev().map(|e| (e.id, e.place.clone())).collect()
     }
 
-    /// Writes an entry ahead of its change and gives it its number. Refuses what another run has changed and not undone.
+    /// Writes an entry ahead of its change and gives it its number. Refuses what another run has changed and not
+    /// undone.
     pub(crate) fn begin(&self, mut entry: Entry) -> Result<Entry, TuneError> {
         let _gate = gate(&self.dir)?;
         let mut book = self.book();
@@ -155,8 +156,8 @@ pub struct PendingEntry {
 }
 
 impl PendingEntry {
-    /// Puts it back, see [`crate::undo`]. When the network namespace no longer exists, call it on any thread: what lived in
-    /// the namespace is noted as gone, and files are restored all the same.
+    /// Puts it back, see [`crate::undo`]. When the network namespace no longer exists, call it on any thread: what
+    /// lived in the namespace is noted as gone, and files are restored all the same.
     pub fn undo(&self, roots: &Roots) -> Result<Undone, TuneError> {
         let entry = self.book().open.get(&self.id).cloned().ok_or_else(|| settled(self.id))?;
         let undone = entry.take_back(roots, true)?;
@@ -256,8 +257,8 @@ impl Book {
     }
 }
 
-/// How long a child that was forked, but did not yet become `tc` or `nginx -t`, may hold the lock of its dead parent. Found by
-/// the kill -9 test, where it took a few milliseconds; the bound is a guess.
+/// How long a child that was forked, but did not yet become `tc` or `nginx -t`, may hold the lock of its dead parent.
+/// Found by the kill -9 test; the bound is a guess.
 const ORPHAN_LOCK_MAX: Duration = Duration::from_secs(5);
 
 /// Whether the run that wrote the first line of a journal still runs.

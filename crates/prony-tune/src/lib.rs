@@ -52,7 +52,8 @@ impl<'a> Context<'a> {
 /// Where the kernel's trees are mounted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roots {
-    /// `/proc`. `/proc/sys/net` shows the network namespace of the thread that opens a file, so no mount is needed for it.
+    /// `/proc`. `/proc/sys/net` shows the network namespace of the thread that opens a file, so no mount is needed for
+    /// it.
     pub proc: PathBuf,
     /// A sysfs of the host's network namespace: sysfs shows the namespace it was *mounted* in, whoever reads it.
     pub sys: PathBuf,
@@ -83,8 +84,8 @@ pub fn read(ctx: &Context<'_>, id: &KnobId) -> Result<String, TuneError> {
     (info.read)(ctx, item)
 }
 
-/// Turns a knob: journal first, then the change, then a look whether it took effect. When it did not, it is undone at once.
-/// `knob.host` is not looked at: the context says where.
+/// Turns a knob: journal first, then the change, then a look whether it took effect. When it did not, it is undone at
+/// once. `knob.host` is not looked at: the context says where.
 pub fn apply(ctx: &Context<'_>, knob: &Knob, journal: &Journal) -> Result<Applied, TuneError> {
     let (info, item) = knob::find(&knob.id);
     let plan = (info.plan)(ctx, item, &knob.value)?;
@@ -147,7 +148,8 @@ fn carry_out(
     Ok(Applied { id: entry.id, change, notes })
 }
 
-/// Takes back what was made before an error. nginx need not read its old configuration again when it refused the new one.
+/// Takes back what was made before an error. nginx need not read its old configuration again when it refused the new
+/// one.
 fn retreat(entry: &Entry, journal: &Journal, first: TuneError) -> TuneError {
     let reload = !matches!(first, TuneError::Rejected { .. });
     let undone = entry.take_back(&entry.roots, reload).and_then(|undone| journal.settle(entry.id, &undone));

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// When a thread or process started, in clock ticks since boot (`/proc/PID/stat` field 22): with its pid this names it for
-/// one boot. None when it does not exist, or is only waiting to be reaped.
+/// When a thread or process started, in clock ticks since boot (`/proc/PID/stat` field 22): with its pid this names it
+/// for one boot. None when it does not exist, or is only waiting to be reaped.
 pub fn start_ticks(proc: &Path, pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
     let fields = after_name(&stat)?;

@@ -7,8 +7,9 @@ use crate::step::{Group, Moved, Step};
 use crate::{Applied, Context, Journal, TuneError, process};
 use prony_model::{Knob, KnobId};
 
-/// Period of the quota. Short, so that the hop is slowed evenly and does not stall for tens of milliseconds (the kernel's
-/// default of 100 ms inflates p99); tried in the interventions of this project's notes, where 10 ms gave clean elasticities.
+/// Period of the quota. Short, so that the hop is slowed evenly and does not stall for tens of milliseconds (the
+/// kernel's default of 100 ms inflates p99); tried in the interventions of this project's notes, where 10 ms gave clean
+/// elasticities.
 const PERIOD_US: u64 = 10_000;
 /// Smallest quota that the kernel takes (`min_cfs_quota_period` in kernel/sched/core.c, 1 ms).
 const QUOTA_US_MIN: u64 = 1_000;
@@ -22,8 +23,8 @@ pub struct Slowed {
     pub cpus: f64,
 }
 
-/// Gives the processes of a host at most that many CPUs, in slices of 10 ms. Processes that are in the root control group or
-/// share theirs with others get a group of their own for the time.
+/// Gives the processes of a host at most that many CPUs, in slices of 10 ms. Processes that are in the root control
+/// group or share theirs with others get a group of their own for the time.
 pub fn cpu(ctx: &Context<'_>, cpus: f64, journal: &Journal) -> Result<Slowed, TuneError> {
     if !(cpus > 0.0 && cpus.is_finite()) {
         return Err(TuneError::value("slow cpu", &cpus.to_string(), "a number of CPUs above 0"));

@@ -46,8 +46,8 @@ pub fn signal(pid: u32, signal: i32) -> io::Result<()> {
     if failed != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A command that the kernel kills when the thread that started it dies. Without this a `tc` that outlives a killed prony
-/// makes its change after `prony undo` has looked (found by the kill -9 test).
+/// A command that the kernel kills when the thread that started it dies. Without this a `tc` that outlives a killed
+/// prony makes its change after `prony undo` has looked (found by the kill -9 test).
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let parent = std::process::id();
     let mut command = Command::new(program);

@@ -29,7 +29,8 @@ const QUOTA_US_MIN: u64 = 1_000;
 /// A control group and its quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Quota {
-    /// Path below the root of control groups, with the controller's folder: `cpu/faults/lb`, or `system.slice/nginx.service`.
+    /// Path below the root of control groups, with the controller's folder: `cpu/faults/lb`, or
+    /// `system.slice/nginx.service`.
     pub dir: String,
     /// Its folder of the mount: `cpu`, `cpu,cpuacct`, `unified` or empty.
     mount: String,

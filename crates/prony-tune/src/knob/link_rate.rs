@@ -1,4 +1,5 @@
-//! `link_rate.INTERFACE`: how fast a host may send on a link, by a token bucket at the root of its queueing disciplines.
+//! `link_rate.INTERFACE`: how fast a host may send on a link, by a token bucket at the root of its queueing
+//! disciplines.
 //!
 //! Makes a link worse, never better: an intervention and a lab's tool. What was there before comes back exactly.
 
@@ -22,9 +23,10 @@ pub(super) const KNOB: KnobInfo = KnobInfo {
     check,
 };
 
-/// Longest wait in the bucket's queue: what tc's own manual uses in its example, and enough for a TCP window at 1 Mbit/s.
+/// Longest wait in the bucket's queue: what tc's own manual uses in its example, and enough for a TCP window at 1
+/// Mbit/s.
 const LATENCY_US: u64 = 50_000;
-/// Smallest bucket: one packet of 64 KiB, as segmentation offload hands them over on veth. Seen there: smaller drops them.
+/// Smallest bucket: one packet of 64 KiB, as segmentation offload hands them over on veth (IP's largest packet).
 const BURST_BYTES_MIN: u64 = 65_536;
 /// The bucket holds that share of a second: tbf(8) wants rate/HZ at least, and HZ is 100 on the slowest kernels.
 const BURST_S: f64 = 0.01;

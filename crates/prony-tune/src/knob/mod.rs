@@ -108,7 +108,8 @@ fn nginx(ctx: &Context<'_>) -> Result<(Master, Config), TuneError> {
     Ok((master, config))
 }
 
-/// The plan of a change to nginx's configuration. nginx must accept what it has now, or its verdict on ours says nothing.
+/// The plan of a change to nginx's configuration. nginx must accept what it has now, or its verdict on ours says
+/// nothing.
 fn nginx_plan(
     name: &str,
     value: &str,

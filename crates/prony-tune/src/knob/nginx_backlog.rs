@@ -1,7 +1,7 @@
 //! `nginx.backlog`: how many finished handshakes may wait at each listening socket of nginx.
 //!
-//! nginx calls listen() again at a reload when the number changed (ngx_configure_listening_sockets); seen with 1.22: `ss`
-//! shows 8 -> 777 -> 511 over two reloads of one master. So no restart is needed.
+//! nginx calls listen() again at a reload when the number changed (ngx_configure_listening_sockets); seen with 1.22:
+//! `ss` shows 8 -> 777 -> 511 over two reloads of one master. So no restart is needed.
 
 use super::{Disruption, Effect, KnobInfo, Plan, nginx, nginx_plan, whole};
 use crate::Context;

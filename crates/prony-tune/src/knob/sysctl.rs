@@ -37,7 +37,8 @@ const BOUNDS: &[(&str, RangeInclusive<i64>)] = &[
     ("net.ipv4.tcp_max_syn_backlog", 1..=65_536),
 ];
 
-/// Trees that may be written at all. `kernel.` holds one-way switches and protections, so of it only what tunes scheduling.
+/// Trees that may be written at all. `kernel.` holds one-way switches and protections, so of it only what tunes
+/// scheduling.
 const ALLOWED: &[&str] = &["net.", "vm.", "fs.", "kernel.numa_balancing", "kernel.sched_"];
 
 /// Names that are refused whatever the value, with the reason.
@@ -89,7 +90,8 @@ fn check(ctx: &Context<'_>, name: &str, value: &str) -> Result<(), TuneError> {
     expect_read(&format!("sysctl.{name}"), &words(value), &read(ctx, name)?)
 }
 
-/// Path below /proc. As in sysctl(8), a name may have dots or slashes; with slashes, dots belong to an interface's name.
+/// Path below /proc. As in sysctl(8), a name may have dots or slashes; with slashes, dots belong to an interface's
+/// name.
 fn path(name: &str) -> Result<String, TuneError> {
     let path = if name.contains('/') { name.to_string() } else { name.replace('.', "/") };
     let sane = path.split('/').all(|part| !part.is_empty() && part != "." && part != "..");

@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long new workers may take to appear. A guess: they take 20 ms on an idle machine.
+/// How long new workers may take to appear. A guess.
 const WORKERS_APPEAR_MAX: Duration = Duration::from_secs(10);
 /// How long old workers may finish what they serve. nginx closes their idle connections itself. A guess.
 const WORKERS_FINISH_MAX: Duration = Duration::from_secs(2);
-/// Between two looks at the list of processes. A guess; one look costs about 1 ms on a machine with 300 processes.
+/// Between two looks at the list of processes. A guess: short against the second that a trial takes at least.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A running nginx, and how to ask its program about a configuration.

@@ -109,7 +109,8 @@ impl Step {
         }
     }
 
-    /// What is changed, as a name that two steps share only when they would disturb each other. `place` tells namespaces apart.
+    /// What is changed, as a name that two steps share only when they would disturb each other. `place` tells
+    /// namespaces apart.
     pub fn target(&self, place: &str) -> String {
         match self {
             Self::ConfigFile(step) => step.path.display().to_string(),

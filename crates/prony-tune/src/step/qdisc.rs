@@ -1,7 +1,7 @@
 //! The root queueing discipline of an interface, by `tc`.
 //!
-//! prony's token bucket carries a handle of its own, so that undo knows it again. Former token buckets are restored with
-//! their handle and parameters; the kernel's default comes back by itself when ours is deleted.
+//! prony's token bucket carries a handle of its own, so that undo knows it again. Former token buckets are restored
+//! with their handle and parameters; the kernel's default comes back by itself when ours is deleted.
 
 use super::Look;
 use crate::error::TuneError;
