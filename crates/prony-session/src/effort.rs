@@ -15,9 +15,11 @@ pub struct Effort {
     pub look: Nanos,
     /// Counted time of a trial of the load curve.
     pub curve: Nanos,
-    /// Counted time of each trial of an intervention.
+    /// Counted time of each trial of an intervention. Short: partners in a pair must see the same machine, and on a shared
+    /// one the speed of the CPUs drifts from second to second.
     pub intervention: Nanos,
-    /// Pairs of each intervention. Eight pairs of 2 s separated suspect and control at a dose of 20 % (methods.md).
+    /// Pairs of each intervention: as much time as the eight pairs of 2 s that separated suspect and control at a dose of
+    /// 20 % (methods.md), in smaller pieces.
     pub pairs: u32,
     /// Counted time of each trial of a proof.
     pub proof: Nanos,
@@ -35,8 +37,8 @@ impl Default for Effort {
             level: Nanos::from_millis(5000),
             look: Nanos::from_millis(3000),
             curve: Nanos::from_millis(2000),
-            intervention: Nanos::from_millis(1500),
-            pairs: 8,
+            intervention: Nanos::from_millis(800),
+            pairs: 14,
             proof: Nanos::from_millis(2000),
             blocks: 5,
             samples_per_s: 4.0,
@@ -53,8 +55,8 @@ impl Effort {
             level: Nanos::from_millis(2000),
             look: Nanos::from_millis(1500),
             curve: Nanos::from_millis(1000),
-            intervention: Nanos::from_millis(1000),
-            pairs: 5,
+            intervention: Nanos::from_millis(600),
+            pairs: 7,
             proof: Nanos::from_millis(1000),
             blocks: 3,
             ..Self::default()
