@@ -16,7 +16,7 @@ pub use door::{DoorError, through};
 pub use local::LocalAgent;
 pub use message::{Reply, Request, Restored};
 pub use pending::{Pending, pending, undo_pending};
-pub use sys::{is_root, monotonic_ns, pin_this_thread};
+pub use sys::is_root;
 
 use prony_model::{Gap, Sample};
 use std::sync::mpsc::{Receiver, Sender};

@@ -5,7 +5,7 @@ use crate::host::HostDesk;
 use crate::message::{Reply, Request};
 use crate::sys;
 use crate::{Agent, AgentError, Seen};
-use prony_model::Host;
+use prony_model::{CpuList, Host};
 use prony_probe::Watch;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use std::time::Duration;
 /// A host of this machine.
 pub struct LocalAgent {
     desk: Arc<HostDesk>,
-    /// CPUs for everything but the load itself, so that looking does not disturb the host that is looked at.
-    observer_cpus: Vec<u32>,
+    /// CPUs for everything but the load itself, so that looking does not disturb the host that is looked at; none: all.
+    observer_cpus: Option<CpuList>,
     stop_load: Arc<AtomicBool>,
     watch: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
 }
 
 impl LocalAgent {
     /// An agent for `host`. Undo records of its changes go to `journal_dir`.
-    pub fn new(name: &str, host: &Host, journal_dir: PathBuf, observer_cpus: Vec<u32>) -> Self {
+    pub fn new(name: &str, host: &Host, journal_dir: PathBuf, observer_cpus: Option<CpuList>) -> Self {
         Self {
             desk: Arc::new(HostDesk::new(name, host, journal_dir)),
             observer_cpus,
@@ -47,15 +47,15 @@ impl Agent for LocalAgent {
     fn begin(&self, request: Request) -> Receiver<Result<Reply, AgentError>> {
         let (reply, replies) = channel();
         let (desk, stop_load) = (Arc::clone(&self.desk), Arc::clone(&self.stop_load));
-        let cpus = if matches!(request, Request::Load(_)) { Vec::new() } else { self.observer_cpus.clone() };
-        if matches!(request, Request::Load(_)) {
+        let is_load = matches!(request, Request::Load(_));
+        let cpus = self.observer_cpus.clone().filter(|_| !is_load);
+        if is_load {
             stop_load.store(false, Ordering::Relaxed);
         }
         let work = move || {
             let place = desk.host.at.clone();
             let answer = door::through(&place, |roots| {
-                // A thread that cannot be placed still works, only less quietly.
-                let _ = sys::pin_this_thread(&cpus);
+                stand_aside(cpus.as_ref());
                 desk.answer(request, roots, &stop_load)
             });
             let result = answer.map_err(|e| e.to_string()).and_then(|r| r);
@@ -77,7 +77,7 @@ impl Agent for LocalAgent {
         let interval = Duration::from_secs_f64(1.0 / per_second.clamp(0.1, 100.0));
         let thread = std::thread::spawn(move || {
             let _ = door::through(&desk.host.at.clone(), |roots| {
-                let _ = sys::pin_this_thread(&cpus);
+                stand_aside(cpus.as_ref());
                 let mut watch = Watch::new(&desk.name, &desk.host, roots);
                 let mut told = 0;
                 while !stopped.load(Ordering::Relaxed) {
@@ -106,6 +106,11 @@ impl Agent for LocalAgent {
     fn stop_load(&self) {
         self.stop_load.store(true, Ordering::Relaxed);
     }
+}
+
+/// Moves the thread to the observers' CPUs. One that cannot be moved still works, only less quietly.
+fn stand_aside(cpus: Option<&CpuList>) {
+    let _ = cpus.map(sys::pin_this_thread);
 }
 
 impl Drop for LocalAgent {

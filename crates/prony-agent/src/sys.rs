@@ -1,5 +1,6 @@
 //! The system calls of the namespace door and of thread placement. Nothing else in this crate is unsafe.
 
+use prony_model::CpuList;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -13,7 +14,7 @@ pub fn is_root() -> bool {
 }
 
 /// Nanoseconds of CLOCK_MONOTONIC.
-pub fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a valid timespec that the call fills; CLOCK_MONOTONIC always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
@@ -49,14 +50,11 @@ pub(crate) fn mount_sysfs(at: &Path) -> io::Result<()> {
     check(unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) })
 }
 
-/// Lets the calling thread run only on these CPUs; an empty list changes nothing.
-pub fn pin_this_thread(cpus: &[u32]) -> io::Result<()> {
-    if cpus.is_empty() {
-        return Ok(());
-    }
+/// Lets the calling thread run only on these CPUs.
+pub(crate) fn pin_this_thread(cpus: &CpuList) -> io::Result<()> {
     // SAFETY: an all-zero cpu_set_t is a valid empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for cpu in cpus.iter().filter(|c| **c < libc::CPU_SETSIZE as u32) {
+    for cpu in cpus.as_slice().iter().filter(|c| **c < libc::CPU_SETSIZE as u32) {
         // SAFETY: the index is below CPU_SETSIZE.
         unsafe { libc::CPU_SET(*cpu as usize, &mut set) };
     }

@@ -159,8 +159,11 @@ impl<'a> Hop<'a> {
 
     /// CPUs that the hop may use: what the stack file says, else every CPU of the machine.
     pub fn cpus(&self) -> Result<BTreeSet<u32>, Gap> {
-        let named = self.host().and_then(|h| h.cpus.as_deref()).and_then(parse_cpus);
-        let cpus = named.unwrap_or_else(|| self.items(&CPU_IDLE).iter().filter_map(|i| i.parse().ok()).collect());
+        let seen = || self.items(&CPU_IDLE).iter().filter_map(|i| i.parse().ok()).collect();
+        let cpus: BTreeSet<u32> = match self.host().and_then(|h| h.cpus.as_ref()) {
+            Some(named) => named.as_slice().iter().copied().collect(),
+            None => seen(),
+        };
         if cpus.is_empty() {
             return Err(Gap::new("cpu.idle", self.name, "no CPU of this host was read"));
         }
@@ -193,23 +196,6 @@ impl std::fmt::Debug for Hop<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
-}
-
-/// More CPUs than any machine has: a longer range is a mistake. Linux NR_CPUS_RANGE_END for x86-64 is 8192.
-const CPUS_MAX: u32 = 8192;
-
-/// `0,2-3` as a set; none when it is no list of CPUs.
-fn parse_cpus(list: &str) -> Option<BTreeSet<u32>> {
-    let mut cpus = BTreeSet::new();
-    for part in list.split(',').map(str::trim).filter(|p| !p.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (first.trim().parse::<u32>().ok()?, last.trim().parse::<u32>().ok()?);
-        if last >= CPUS_MAX {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    (!cpus.is_empty()).then_some(cpus)
 }
 
 /// Where the time of a hop's CPUs went, each as CPUs (1.0 is one CPU all the time).
@@ -401,14 +387,6 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
     use crate::testing::Lab;
-
-    #[test]
-    fn lists_of_cpus() {
-        assert_eq!(parse_cpus("0,2-3"), Some(BTreeSet::from([0, 2, 3])));
-        assert_eq!(parse_cpus("x"), None);
-        assert_eq!(parse_cpus("0-4294967295"), None);
-        assert_eq!(parse_cpus(""), None);
-    }
 
     #[test]
     fn what_a_healthy_proxy_shows() {

@@ -72,7 +72,7 @@ fn find(name: &str) -> Option<&'static Lab> {
 mod tests {
     use super::*;
     use crate::plan::Plan;
-    use prony_model::Stack;
+    use prony_model::{CpuList, Stack};
 
     #[test]
     fn every_lab_parses_and_can_be_planned() {
@@ -80,7 +80,7 @@ mod tests {
         for name in builtin_names() {
             let layers = builtin(name).unwrap();
             let stack = Stack::parse_layers(&layers).unwrap_or_else(|e| panic!("{e}"));
-            Plan::of(&stack, "0-1").unwrap_or_else(|e| panic!("{name}: {e}"));
+            Plan::of(&stack, &CpuList::from_iter([0, 1])).unwrap_or_else(|e| panic!("{name}: {e}"));
             let named_base = Stack::base_of(&layers[layers.len() - 1].0, &layers[layers.len() - 1].1).unwrap();
             let base_file = (layers.len() > 1).then(|| layers[0].0.clone());
             assert_eq!(named_base, base_file, "{name} is laid on what it names");

@@ -4,6 +4,7 @@
 //! Invariant: the namespace of a thread that existed before the call never changes; work inside one runs on a thread of
 //! its own.
 
+use prony_model::CpuList;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -17,8 +18,8 @@ pub(crate) struct Seat {
     pub netns: File,
     /// `cgroup.procs` of each group, open for writing.
     pub cgroup_procs: Vec<File>,
-    /// CPUs it may use; empty: all.
-    pub cpus: Vec<usize>,
+    /// CPUs it may use.
+    pub cpus: CpuList,
 }
 
 /// Runs `work` inside a network namespace, on a fresh thread, and returns what it returns.
@@ -53,7 +54,7 @@ pub(crate) fn seat(command: &mut Command, seat: Seat) {
             if libc::setsid() < 0 {
                 return Err(io::Error::last_os_error());
             }
-            if !seat.cpus.is_empty() && libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) < 0 {
+            if libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) < 0 {
                 return Err(io::Error::last_os_error());
             }
         }
@@ -72,12 +73,12 @@ fn enter(netns: &File) -> io::Result<()> {
     }
 }
 
-fn cpu_set(cpus: &[usize]) -> libc::cpu_set_t {
+fn cpu_set(cpus: &CpuList) -> libc::cpu_set_t {
     // SAFETY: cpu_set_t is a plain array of integers, for which all zeros is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for cpu in cpus.iter().filter(|cpu| **cpu < libc::CPU_SETSIZE as usize) {
+    for cpu in cpus.as_slice().iter().map(|cpu| *cpu as usize).filter(|cpu| *cpu < libc::CPU_SETSIZE as usize) {
         // SAFETY: `cpu` is below CPU_SETSIZE, so the bit lies inside the set.
-        unsafe { libc::CPU_SET(*cpu, &mut set) };
+        unsafe { libc::CPU_SET(cpu, &mut set) };
     }
     set
 }

@@ -6,7 +6,7 @@ use crate::state::{Stage, State, Thing, make_folder};
 use crate::tool::{IP, NFT, TC};
 use crate::traces::Ground;
 use crate::{LabError, LabId, UpLab, cgroup, network, ready, server, sys};
-use prony_model::Stack;
+use prony_model::{CpuList, Stack};
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,8 +17,7 @@ pub(crate) fn up(
     answer_within: Duration,
     progress: &dyn Fn(&str),
 ) -> Result<UpLab, LabError> {
-    let online = Path::new("/sys/devices/system/cpu/online");
-    let plan = Plan::of(stack, &file("read", online, std::fs::read_to_string(online))?)?;
+    let plan = Plan::of(stack, &online_cpus()?)?;
     if !sys::is_root() {
         return Err(LabError::NotRoot);
     }
@@ -34,6 +33,12 @@ pub(crate) fn up(
             Err(then) => Err(LabError::AndThen { cause: Box::new(cause), then: Box::new(then) }),
         },
     }
+}
+
+fn online_cpus() -> Result<CpuList, LabError> {
+    let online = Path::new("/sys/devices/system/cpu/online");
+    let cpus = std::fs::read_to_string(online).and_then(|text| text.parse().map_err(std::io::Error::other));
+    file("read", online, cpus)
 }
 
 fn check_tools(plan: &Plan) -> Result<(), LabError> {

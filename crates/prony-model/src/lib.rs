@@ -3,6 +3,7 @@
 //! This crate does no IO and reads no clock. It parses text that others have read, and it never decides anything.
 //! Invariant: a fact that could not be read is a [`Gap`] with a reason, never 0 and never -1.
 
+pub mod cpus;
 pub mod diagnosis;
 pub mod event;
 pub mod gap;
@@ -17,6 +18,7 @@ pub mod series;
 pub mod stack;
 pub mod units;
 
+pub use cpus::CpuList;
 pub use diagnosis::{
     Candidate, CauseId, Confidence, Diagnosis, Evidence, EvidenceVerdict, Excluded, Intervention, InterventionKind,
     Verdict,

@@ -3,6 +3,7 @@
 //! A stack file may build on another with `base = "other.toml"`: tables merge, everything else is replaced.
 //! This module parses text and checks meaning; reading the files is the caller's work.
 
+use crate::cpus::CpuList;
 use crate::input::{InputError, nearest};
 use crate::lab::LabSpec;
 use crate::load::{Arrivals, RequestSpec};
@@ -50,9 +51,9 @@ pub struct Host {
     /// Where it is.
     #[serde(default)]
     pub at: Place,
-    /// CPUs that its processes may use, as a list like `0,2-3`; none: not said.
+    /// CPUs that its processes may use, like `0,2-3`; none: not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<String>,
+    pub cpus: Option<CpuList>,
     /// Which server software runs there: picks facts and knobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<Software>,
@@ -444,6 +445,10 @@ errors = "0.1%"
             expect!["stack.toml:3: `10` is not a duration: write it with ns, us, ms, s, m or h, like `10ms`"],
         );
         check(
+            "entry = \"http://a/\"\n[host.lb]\ncpus = \"3-1\"\n",
+            expect!["stack.toml:3: `3-1` is not a list of CPUs: write numbers from 0 to 1023, like `0,2-3`"],
+        );
+        check(
             "name = \"x\"",
             expect!["stack.toml: `entry` is missing: the URL that clients ask for, like `http://10.77.0.2/`"],
         );
@@ -464,6 +469,6 @@ errors = "0.1%"
         let stack = Stack::parse_layers(&layers).unwrap();
         assert_eq!(stack.workload.connections, 2);
         assert_eq!(stack.host["lb"].role, Role::Proxy);
-        assert_eq!(stack.host["lb"].cpus.as_deref(), Some("0"));
+        assert_eq!(stack.host["lb"].cpus, "0".parse().ok());
     }
 }

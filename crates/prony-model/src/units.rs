@@ -2,6 +2,7 @@
 //!
 //! Parsing then printing then parsing is the identity; a number without its unit is an error that says which units there are.
 
+use crate::cpus::CpuList;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -32,6 +33,13 @@ pub struct Bytes(pub u64);
 pub struct UnitError {
     seen: String,
     want: &'static str,
+}
+
+impl UnitError {
+    /// `seen` is not `want`; the latter begins with its article and ends with how it is written.
+    pub(crate) fn new(seen: &str, want: &'static str) -> Self {
+        Self { seen: seen.to_string(), want }
+    }
 }
 
 impl fmt::Display for UnitError {
@@ -92,7 +100,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
 
 /// Reads a number with one of `units`; each unit is a suffix and its factor.
 fn quantity(text: &str, units: &[(&str, f64)], want: &'static str) -> Result<f64, UnitError> {
-    let wrong = || UnitError { seen: text.to_string(), want };
+    let wrong = || UnitError::new(text, want);
     let (number, suffix) = split(text).ok_or_else(wrong)?;
     let (_, factor) = units.iter().find(|(name, _)| *name == suffix).ok_or_else(wrong)?;
     let value = number * factor;
@@ -224,7 +232,7 @@ macro_rules! written_as_text {
         }
     )*};
 }
-written_as_text!(Nanos, Rate, BitRate, Share, Bytes);
+written_as_text!(Nanos, Rate, BitRate, Share, Bytes, CpuList);
 
 #[cfg(test)]
 mod tests {

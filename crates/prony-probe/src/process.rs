@@ -10,9 +10,9 @@ use crate::hop::{self, numbered};
 use crate::machine::SLOW_NS;
 use crate::roots::Roots;
 use crate::sys;
-use crate::text::{count, cpu_list_count, keyed, word_of};
+use crate::text::{count, keyed, word_of};
 use prony_model::metric as m;
-use prony_model::{Gap, Host, Role, Software};
+use prony_model::{CpuList, Gap, Host, Role, Software};
 use std::collections::BTreeMap;
 
 /// Threads of one process that are read one by one. A JVM has 50 to 200; a guess.
@@ -202,8 +202,8 @@ impl Process {
         let item = self.item.as_str();
         facts.put(&m::PROC_IS_WORKER, item, f64::from(u8::from(self.is_worker)));
         if let Some(text) = facts.text(&mut self.status, page, "proc.status") {
-            let cpus = word_of(&text, "Cpus_allowed_list:").and_then(cpu_list_count);
-            facts.put_some(&m::PROC_CPUS_ALLOWED, item, cpus);
+            let cpus = word_of(&text, "Cpus_allowed_list:").and_then(|list| list.parse::<CpuList>().ok());
+            facts.put_some(&m::PROC_CPUS_ALLOWED, item, cpus.map(|list| list.as_slice().len() as f64));
             facts.put_some(&m::PROC_SWITCHES_VOLUNTARY, item, keyed(&text, "voluntary_ctxt_switches:"));
             facts.put_some(&m::PROC_SWITCHES_INVOLUNTARY, item, keyed(&text, "nonvoluntary_ctxt_switches:"));
             facts.put_some(&m::PROC_TRACER, item, keyed(&text, "TracerPid:").map(|pid| f64::from(u8::from(pid > 0.0))));

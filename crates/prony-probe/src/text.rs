@@ -1,4 +1,4 @@
-//! The few shapes in which the kernel writes numbers: words, tables of name and value lines, CPU lists and masks.
+//! The few shapes in which the kernel writes numbers: words, tables of name and value lines, masks.
 //!
 //! Does no IO. Invariant: what is not a number gives none, never 0.
 
@@ -37,17 +37,6 @@ pub(crate) fn snmp_table(text: &str, prefix: &str, mut each: impl FnMut(&str, f6
     }
 }
 
-/// How many CPUs a list like `0-3,7` names.
-pub(crate) fn cpu_list_count(list: &str) -> Option<f64> {
-    let mut total = 0u64;
-    for part in list.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-        total += u64::from(last.checked_sub(first)?) + 1;
-    }
-    Some(total as f64)
-}
-
 /// Joins a mask like `00000000,0000000f` into `union`, most significant word first in the text, last in `union`.
 /// None when it is not a mask; `union` is then unchanged.
 pub(crate) fn join_mask(mask: &str, union: &mut Vec<u32>) -> Option<()> {
@@ -71,9 +60,6 @@ mod tests {
         assert_eq!(count("-1"), None);
         assert_eq!(keyed("MemFree: 1 kB\nMemAvailable:   9 kB\n", "MemAvailable:"), Some(9.0));
         assert_eq!(keyed("nr_throttled_x 7\n", "nr_throttled"), None);
-        assert_eq!(cpu_list_count("0-3,7\n"), Some(5.0));
-        assert_eq!(cpu_list_count(""), None);
-        assert_eq!(cpu_list_count("3-1"), None);
     }
 
     #[test]
@@ -97,14 +83,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(s in "\\PC*\n?\\PC*") {
-            let _ = (count(&s), hex(&s), keyed(&s, "a"), cpu_list_count(&s), join_mask(&s, &mut Vec::new()));
+            let _ = (count(&s), hex(&s), keyed(&s, "a"), join_mask(&s, &mut Vec::new()));
             snmp_table(&s, "Tcp:", |_, _| {});
-        }
-
-        #[test]
-        fn lists_count_their_cpus(cpus in proptest::collection::btree_set(0u32..200, 1..50)) {
-            let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
-            prop_assert_eq!(cpu_list_count(&list.join(",")), Some(cpus.len() as f64));
         }
     }
 }

@@ -30,8 +30,9 @@ fn is_as_found(purpose: &Purpose) -> bool {
 
 fn capacity_cpus(run: &Run, host: &str, window: Window) -> Result<f64, Gap> {
     let missing = |reason: &str| Gap::new("intervention", host, reason);
-    let used = cpus_used(run, host, window)
-        .ok_or_else(|| missing("the CPU use of its processes is not known; name them with `process` in the stack file"))?;
+    let used = cpus_used(run, host, window).ok_or_else(|| {
+        missing("the CPU use of its processes is not known; name them with `process` in the stack file")
+    })?;
     let idle = idle_cpus(run, host, window).ok_or_else(|| missing("the idle time of its CPUs is not known"))?;
     let quota = SeriesSet::mean(run.series.points(host, &CGROUP_QUOTA, ""), window);
     let most = [worker_threads(run, host, window), quota].into_iter().flatten().fold(f64::INFINITY, f64::min);
@@ -49,34 +50,14 @@ fn worker_threads(run: &Run, host: &str, window: Window) -> Option<f64> {
 
 /// Idle time per second on the CPUs that the host may use.
 fn idle_cpus(run: &Run, host: &str, window: Window) -> Option<f64> {
-    let cpus = run.stack.host.get(host)?.cpus.as_deref().map(cpu_list);
+    let cpus = run.stack.host.get(host)?.cpus.as_ref();
     let allowed =
         run.series.items(host, &PROC_CPUS_ALLOWED).filter_map(|(_, p)| SeriesSet::max(p, window)).reduce(f64::max);
     let idle: Vec<f64> = run
         .series
         .items(host, &CPU_IDLE)
-        .filter(|(cpu, _)| cpus.as_ref().is_none_or(|list| cpu.parse().is_ok_and(|c: u32| list.contains(&c))))
+        .filter(|(cpu, _)| cpus.is_none_or(|list| cpu.parse().is_ok_and(|c| list.contains(c))))
         .filter_map(|(_, points)| SeriesSet::rate(points, window))
         .collect();
     (!idle.is_empty()).then(|| idle.iter().sum::<f64>().min(allowed.unwrap_or(f64::INFINITY)))
-}
-
-/// `0,2-3` as numbers; what is no number is left out.
-pub fn cpu_list(text: &str) -> Vec<u32> {
-    let range = |part: &str| -> Option<std::ops::RangeInclusive<u32>> {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        Some(from.trim().parse().ok()?..=to.trim().parse().ok()?)
-    };
-    text.split(',').filter_map(range).flatten().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_cpus_are_read() {
-        assert_eq!(cpu_list("0,2-3"), [0, 2, 3]);
-        assert_eq!(cpu_list("x"), Vec::<u32>::new());
-    }
 }

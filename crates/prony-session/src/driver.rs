@@ -29,7 +29,7 @@ pub enum DriveError {
 
 /// Agents for every host of a stack. Observers run on the generator's CPUs, away from what is measured.
 pub fn connect(stack: &Stack, journal_dir: &Path) -> BTreeMap<String, Box<dyn Agent>> {
-    let observer_cpus = stack.generator().and_then(|(_, h)| h.cpus.as_deref()).map(dose::cpu_list).unwrap_or_default();
+    let observer_cpus = stack.generator().and_then(|(_, host)| host.cpus.clone());
     let agent = |name: &str, host| -> Box<dyn Agent> {
         Box::new(LocalAgent::new(name, host, journal_dir.to_path_buf(), observer_cpus.clone()))
     };
@@ -144,10 +144,8 @@ impl<'a> Driver<'a> {
         self.drain();
         let limit = self.session.limit();
         let run = self.session.into_run();
-        if let Some(writer) = self.writer.take() {
-            if let Err(e) = writer.finish(&run) {
-                (self.watcher)(&Event::Note { text: e.to_string() });
-            }
+        if let Some(Err(e)) = self.writer.take().map(|writer| writer.finish(&run)) {
+            (self.watcher)(&Event::Note { text: e.to_string() });
         }
         (run, limit)
     }
@@ -359,15 +357,11 @@ impl<'a> Driver<'a> {
     }
 
     fn apply(&mut self, host: &str, request: Request) -> Result<prony_model::Change, AgentError> {
-        match self.ask(host, request)? {
-            Reply::Applied { id, change } => {
-                self.in_force = Some(InForce { host: host.to_string(), id });
-                Ok(change)
-            }
-            _ => {
-                Err(AgentError { host: host.to_string(), reason: "the agent gave a reply of another kind".to_string() })
-            }
+        if let Reply::Applied { id, change } = self.ask(host, request)? {
+            self.in_force = Some(InForce { host: host.to_string(), id });
+            return Ok(change);
         }
+        Err(AgentError { host: host.to_string(), reason: "the agent gave a reply of another kind".to_string() })
     }
 
     fn restore(&mut self) -> Outcome {

@@ -14,7 +14,6 @@ mod limit;
 mod machine;
 mod proofs;
 
-pub use dose::cpu_list;
 pub use driver::{DriveError, connect, drive};
 pub use effort::Effort;
 pub use limit::Limit;

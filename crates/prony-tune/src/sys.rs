@@ -2,6 +2,7 @@
 //!
 //! Nothing here enters a namespace: whoever calls us stands in the right one already.
 
+use prony_model::CpuList;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -10,8 +11,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// CPUs that a thread may run on, in order.
-pub fn affinity(tid: u32) -> io::Result<Vec<u32>> {
+/// CPUs that a thread may run on.
+pub fn affinity(tid: u32) -> io::Result<CpuList> {
     // SAFETY: cpu_set_t is a plain bit array, for which all zeroes is a valid value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a set of the size that is passed, and lives through the call.
@@ -24,10 +25,10 @@ pub fn affinity(tid: u32) -> io::Result<Vec<u32>> {
 }
 
 /// Binds a thread to CPUs; numbers of CPU_SETSIZE (1024) and more are an error.
-pub fn set_affinity(tid: u32, cpus: &[u32]) -> io::Result<()> {
+pub fn set_affinity(tid: u32, cpus: &CpuList) -> io::Result<()> {
     // SAFETY: as in `affinity`.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for cpu in cpus {
+    for cpu in cpus.as_slice() {
         if *cpu >= libc::CPU_SETSIZE as u32 {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
@@ -111,10 +112,10 @@ mod tests {
     #[test]
     fn affinity_of_this_thread_survives_being_set() {
         let cpus = affinity(0).unwrap();
-        assert!(!cpus.is_empty());
+        assert_ne!(cpus, CpuList::default());
         set_affinity(0, &cpus).unwrap();
         assert_eq!(affinity(0).unwrap(), cpus);
-        assert!(set_affinity(0, &[1024]).is_err());
+        assert!(set_affinity(0, &CpuList::from_iter([1024])).is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Flags and help of every command. No work is done here.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use prony_model::{Nanos, Rate};
+use prony_model::{CpuList, Nanos, Rate};
 use std::path::PathBuf;
 
 /// A dynamometer for web services: loads a stack to its limit, proves what holds it there, and proves the fix.
@@ -229,7 +229,7 @@ pub(crate) struct LoadArgs {
     pub warmup: Nanos,
     /// CPUs to pin the threads to, like 0,2-3
     #[arg(long, value_name = "LIST")]
-    pub cpus: Option<String>,
+    pub cpus: Option<CpuList>,
     /// Print the latency distribution
     #[arg(long)]
     pub latency: bool,

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<Exit> {
     plan.duration = args.duration;
     plan.warmup = args.warmup;
     if let Some(cpus) = &args.cpus {
-        plan.cpus = prony_session::cpu_list(cpus);
+        plan.cpus = cpus.as_slice().to_vec();
     }
     let result = send(&stack, &plan)?;
     if args.json {
@@ -107,7 +107,7 @@ fn send(stack: &Stack, plan: &LoadPlan) -> Result<LoadResult> {
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
         .context("cannot catch Ctrl-C")?;
     let (name, host) = stack.generator().context("the stack names no host with role \"generator\"")?;
-    let agent = LocalAgent::new(name, host, crate::home::journal(), Vec::new());
+    let agent = LocalAgent::new(name, host, crate::home::journal(), None);
     let replies = agent.begin(Request::Load(Box::new(plan.clone())));
     loop {
         match replies.recv_timeout(Duration::from_millis(50)) {

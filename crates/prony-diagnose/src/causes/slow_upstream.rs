@@ -26,7 +26,8 @@
 
 use super::cpu_quota_throttled::THROTTLED;
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_of_share, gain_until_full, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_of_share, gain_until_full,
+    ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
 use prony_model::metric::{CGROUP_THROTTLED_TIME, CONN_IN_BUSY, CONN_OUT_WAITING, TCP_PASSIVE_OPENS};

@@ -88,7 +88,7 @@ mod tests {
     fn lab(busy1: f64, worker: f64) -> Lab {
         let mut lab =
             Lab::healthy().throughput(2_094.0).cpu("0", 0.6, 0.25, 0.14).cpu("1", busy1, 0.0, 0.0).own("lb", worker);
-        lab.stack.host.get_mut("lb").unwrap().cpus = Some("0-1".into());
+        lab.stack.host.get_mut("lb").unwrap().cpus = "0-1".parse().ok();
         lab
     }
 

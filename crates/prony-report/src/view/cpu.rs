@@ -21,17 +21,14 @@ pub(super) fn hosts(run: &Run) -> Vec<HostCpu> {
 }
 
 fn host(run: &Run, name: &str, host: &Host) -> Option<HostCpu> {
-    let own = host.cpus.as_deref().and_then(cpu_list);
-    let seen: BTreeSet<u32> = run.series.items(name, &CPU_IDLE).filter_map(|(item, _)| item.parse().ok()).collect();
-    let cpus: BTreeSet<u32> = match &own {
-        Some(own) => seen.intersection(own).copied().collect(),
-        None => seen,
-    };
+    let seen = run.series.items(name, &CPU_IDLE).filter_map(|(item, _)| item.parse().ok());
+    let is_own = |cpu: &u32| host.cpus.as_ref().is_none_or(|own| own.contains(*cpu));
+    let cpus: BTreeSet<u32> = seen.filter(is_own).collect();
     let levels: Vec<CpuLevel> =
         observed(run).into_iter().filter_map(|(t, label)| level(run, name, t, label, &cpus)).collect();
     (!levels.is_empty()).then(|| HostCpu {
         host: name.to_string(),
-        cpus: host.cpus.clone().unwrap_or_default(),
+        cpus: host.cpus.as_ref().map(ToString::to_string).unwrap_or_default(),
         cpu_count: cpus.len() as u32,
         levels,
     })
@@ -74,21 +71,6 @@ fn level(run: &Run, host: &str, trial: &Trial, label: String, cpus: &BTreeSet<u3
     })
 }
 
-/// CPUs of a list like `0,2-3`; none when it is no such list.
-fn cpu_list(text: &str) -> Option<BTreeSet<u32>> {
-    let mut cpus = BTreeSet::new();
-    for part in text.split(',') {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let (from, to): (u32, u32) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
-        // 8192 is the most CPUs that a Linux kernel can be built for (NR_CPUS, arch/x86/Kconfig).
-        if to >= 8192 {
-            return None;
-        }
-        cpus.extend(from..=to);
-    }
-    Some(cpus)
-}
-
 pub(super) fn cost(run: &Run) -> CostView {
     let of_diagnosis = run.diagnosis.as_ref().map(|d| &d.cost);
     let cost = of_diagnosis.filter(|_| run.cost.hosts.is_empty()).unwrap_or(&run.cost);
@@ -98,17 +80,4 @@ pub(super) fn cost(run: &Run) -> CostView {
         cpu_us_per_request: cost.cpu_us_per_request.and_then(finite),
     });
     CostView { generator_cpu_us_per_request: positive(cost.generator_cpu_us_per_request), hosts: hosts.collect() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpu_lists() {
-        assert_eq!(cpu_list("0,2-3"), Some(BTreeSet::from([0, 2, 3])));
-        assert_eq!(cpu_list("1"), Some(BTreeSet::from([1])));
-        assert_eq!(cpu_list("all"), None);
-        assert_eq!(cpu_list("0-4294967295"), None);
-    }
 }

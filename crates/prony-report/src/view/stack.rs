@@ -70,7 +70,7 @@ fn node(run: &Run, name: &str, host: &Host, depth: u32, calls: Vec<String>) -> S
     let role = names::role(host.role);
     let at = String::from(host.at.clone());
     let cpus = host.cpus.as_ref().map(|list| {
-        let plural = if list.contains([',', '-']) { "CPUs" } else { "CPU" };
+        let plural = if list.as_slice().len() > 1 { "CPUs" } else { "CPU" };
         format!("{plural} {list}")
     });
     StackNode {

@@ -2,10 +2,11 @@
 //!
 //! Binds every thread of every process that the caller found, and what descends from them.
 
-use super::{Disruption, Effect, KnobInfo, Plan, cpu_list, cpus_online};
+use super::{Disruption, Effect, KnobInfo, Plan, cpus_online};
 use crate::error::TuneError;
-use crate::step::{Affinity, Bound, Step, list};
+use crate::step::{Affinity, Bound, Step};
 use crate::{Context, process, sys};
+use prony_model::CpuList;
 use prony_model::metric::PROC_CPUS_ALLOWED;
 
 pub(super) const KNOB: KnobInfo = KnobInfo {
@@ -21,15 +22,16 @@ pub(super) const KNOB: KnobInfo = KnobInfo {
 };
 
 fn read(ctx: &Context<'_>, _: &str) -> Result<String, TuneError> {
-    let mut lists: Vec<String> = threads(ctx)?.iter().map(|t| list(&t.old)).collect();
+    let mut lists: Vec<String> = threads(ctx)?.iter().map(|t| t.old.to_string()).collect();
     lists.dedup();
     Ok(lists.join("; "))
 }
 
 fn plan(ctx: &Context<'_>, _: &str, value: &str) -> Result<Plan, TuneError> {
     let online = cpus_online(&ctx.roots)?;
-    let want = || format!("a list of CPUs that are online ({})", list(&online));
-    let new = cpu_list(value).filter(|cpus| cpus.iter().all(|cpu| online.contains(cpu)));
+    let new: Option<CpuList> = value.parse().ok();
+    let new = new.filter(|cpus| cpus.as_slice().iter().all(|cpu| online.contains(*cpu)));
+    let want = || format!("a list of CPUs that are online ({online})");
     let new = new.ok_or_else(|| TuneError::value(KNOB.name, value, want()))?;
     let threads = threads(ctx)?;
     let before = read(ctx, "")?;

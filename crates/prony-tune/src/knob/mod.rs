@@ -19,7 +19,7 @@ use crate::nginx::master::Master;
 use crate::nginx::tree::Config;
 use crate::step::{ConfigFile, Step};
 use crate::{Context, Roots};
-use prony_model::{KnobId, Metric};
+use prony_model::{CpuList, KnobId, Metric};
 
 /// Every knob.
 pub const KNOBS: &[&KnobInfo] = &[
@@ -146,45 +146,15 @@ fn whole(knob: &str, value: &str, bounds: std::ops::RangeInclusive<u64>) -> Resu
 }
 
 /// CPUs that are online, from `/sys/devices/system/cpu/online`.
-fn cpus_online(roots: &Roots) -> Result<Vec<u32>, TuneError> {
+fn cpus_online(roots: &Roots) -> Result<CpuList, TuneError> {
     let file = roots.sys.join("devices/system/cpu/online");
     let text = std::fs::read_to_string(&file).map_err(TuneError::io("read", &file))?;
-    cpu_list(text.trim()).ok_or_else(|| {
-        TuneError::missing(
-            format!("{} holds `{}`, which is no list of CPUs", file.display(), text.trim()),
-            "mount sysfs",
-        )
-    })
-}
-
-/// Reads `0,2-3`.
-fn cpu_list(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        if first > last || last >= libc::CPU_SETSIZE as u32 {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Some(cpus)
+    text.parse().map_err(|e| TuneError::missing(format!("{}: {e}", file.display()), "mount sysfs"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cpu_lists() {
-        assert_eq!(cpu_list("0,2-3"), Some(vec![0, 2, 3]));
-        assert_eq!(cpu_list("3,1-2,2"), Some(vec![1, 2, 3]));
-        for wrong in ["", "a", "3-1", "0-99999999", "1,"] {
-            assert_eq!(cpu_list(wrong), None, "{wrong}");
-        }
-    }
 
     #[test]
     fn every_name_leads_to_its_knob() {

@@ -42,7 +42,7 @@ fn plan(ctx: &Context<'_>, _: &str, value: &str) -> Result<Plan, TuneError> {
 fn check(ctx: &Context<'_>, _: &str, value: &str) -> Result<(), TuneError> {
     expect_read(KNOB.name, value, &read(ctx, "")?)?;
     let wanted = match value {
-        "auto" => cpus_online(&ctx.roots)?.len(),
+        "auto" => cpus_online(&ctx.roots)?.as_slice().len(),
         number => whole(KNOB.name, number, 1..=WORKERS_MAX)? as usize,
     };
     let master = Master::find(ctx)?;

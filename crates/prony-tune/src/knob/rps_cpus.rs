@@ -34,9 +34,9 @@ fn plan(ctx: &Context<'_>, interface: &str, value: &str) -> Result<Plan, TuneErr
     let name = format!("rps_cpus.{interface}");
     let mask = u128::from_str_radix(&bare(value), 16).ok();
     let online = cpus_online(&ctx.roots)?;
-    let inside = |mask: &u128| (0..128).all(|cpu| mask >> cpu & 1 == 0 || online.contains(&cpu));
+    let inside = |mask: &u128| (0..128).all(|cpu| mask >> cpu & 1 == 0 || online.contains(cpu));
     if mask.as_ref().is_none_or(|mask| !inside(mask)) {
-        let most: u128 = online.iter().filter(|cpu| **cpu < 128).map(|cpu| 1 << cpu).sum();
+        let most: u128 = online.as_slice().iter().filter(|cpu| **cpu < 128).map(|cpu| 1 << cpu).sum();
         return Err(TuneError::value(
             &name,
             value,

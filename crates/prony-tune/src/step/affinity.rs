@@ -5,6 +5,7 @@
 use super::Look;
 use crate::error::TuneError;
 use crate::{Roots, process, sys};
+use prony_model::CpuList;
 use serde::{Deserialize, Serialize};
 
 /// Threads and the CPUs they are given.
@@ -13,7 +14,7 @@ pub struct Affinity {
     /// Every thread of the host's processes; the first is the main thread of the main process.
     pub threads: Vec<Bound>,
     /// CPUs after.
-    pub new: Vec<u32>,
+    pub new: CpuList,
 }
 
 /// A thread and its CPUs before.
@@ -24,7 +25,7 @@ pub struct Bound {
     /// When it started, see [`process::start_ticks`].
     pub start_ticks: u64,
     /// CPUs before.
-    pub old: Vec<u32>,
+    pub old: CpuList,
 }
 
 impl Affinity {
@@ -36,7 +37,7 @@ impl Affinity {
             if now == self.new && now != old {
                 ours += 1;
             } else if now != old {
-                foreign.push(format!("thread {tid} is bound to {} now", list(&now)));
+                foreign.push(format!("thread {tid} is bound to {now} now"));
             }
         }
         match (alive, ours, foreign.is_empty()) {
@@ -64,12 +65,12 @@ impl Affinity {
     }
 
     pub(super) fn diff(&self) -> String {
-        let old = self.threads.first().map(|t| list(&t.old)).unwrap_or_default();
-        format!("CPUs of {} threads: {old} -> {}\n", self.threads.len(), list(&self.new))
+        let old = self.threads.first().map(|t| t.old.to_string()).unwrap_or_default();
+        format!("CPUs of {} threads: {old} -> {}\n", self.threads.len(), self.new)
     }
 
     /// The threads that were bound and those born since, which get the CPUs that the main thread had.
-    fn everyone(&self, roots: &Roots) -> Vec<(u32, Vec<u32>)> {
+    fn everyone(&self, roots: &Roots) -> Vec<(u32, CpuList)> {
         let alive: Vec<&Bound> = self.threads.iter().filter(|t| t.is_alive(roots)).collect();
         let Some(main) = self.threads.first() else { return Vec::new() };
         let known: Vec<u32> = alive.iter().map(|t| t.tid).collect();
@@ -87,29 +88,16 @@ impl Bound {
 }
 
 /// Binds a thread; one that has ended meanwhile needs no binding.
-fn bind(tid: u32, cpus: &[u32]) -> Result<(), TuneError> {
+fn bind(tid: u32, cpus: &CpuList) -> Result<(), TuneError> {
     match sys::set_affinity(tid, cpus) {
         Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Ok(()),
         other => other.map_err(|e| {
             TuneError::missing(
-                format!("thread {tid} cannot be bound to CPUs {}: {e}", list(cpus)),
+                format!("thread {tid} cannot be bound to CPUs {cpus}: {e}"),
                 "choose CPUs that are online and that its cpuset allows, and run as root",
             )
         }),
     }
-}
-
-/// CPUs as a person writes them: `0,2-3`.
-pub fn list(cpus: &[u32]) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    let mut at = 0;
-    while at < cpus.len() {
-        let run = cpus[at..].iter().zip(cpus[at]..).take_while(|(cpu, want)| **cpu == *want).count();
-        let (first, last) = (cpus[at], cpus[at + run - 1]);
-        parts.push(if run == 1 { first.to_string() } else { format!("{first}-{last}") });
-        at += run;
-    }
-    parts.join(",")
 }
 
 #[cfg(test)]
@@ -117,19 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_short() {
-        assert_eq!(list(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
-        assert_eq!(list(&[]), "");
-    }
-
-    #[test]
     fn a_child_born_meanwhile_is_freed_too() {
         let Ok(all) = sys::affinity(0) else { return };
-        if all.len() < 2 {
+        let Some(second) = all.as_slice().get(1).copied() else {
             eprintln!("skipped: needs two CPUs");
             return;
-        }
+        };
         let roots = Roots::default();
+        let second = CpuList::from_iter([second]);
         let mut parent = std::process::Command::new("sh")
             .args(["-c", "read x; sleep 30 & echo up; wait"])
             .stdin(std::process::Stdio::piped())
@@ -138,14 +121,14 @@ mod tests {
             .unwrap();
         let start_ticks = process::start_ticks(&roots.proc, parent.id()).unwrap();
         let bound = Bound { tid: parent.id(), start_ticks, old: all.clone() };
-        let step = Affinity { threads: vec![bound], new: vec![all[1]] };
+        let step = Affinity { threads: vec![bound], new: second.clone() };
         assert_eq!(step.look(&roots), Look::Old);
         step.apply(&roots).unwrap();
         std::io::Write::write_all(parent.stdin.as_mut().unwrap(), b"go\n").unwrap();
         std::io::Read::read_exact(parent.stdout.as_mut().unwrap(), &mut [0; 3]).unwrap();
         let children = process::children(&roots.proc, parent.id());
         let child = *children.first().unwrap();
-        assert_eq!(sys::affinity(child).unwrap(), [all[1]]);
+        assert_eq!(sys::affinity(child).unwrap(), second);
         assert_eq!(step.look(&roots), Look::New);
         step.restore(&roots).unwrap();
         assert_eq!(sys::affinity(child).unwrap(), all);

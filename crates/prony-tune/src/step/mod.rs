@@ -9,7 +9,7 @@ mod group;
 mod kernel_file;
 mod qdisc;
 
-pub use affinity::{Affinity, Bound, list};
+pub use affinity::{Affinity, Bound};
 pub use config_file::ConfigFile;
 pub use group::{Group, Moved, pids as group_pids};
 pub use kernel_file::{Form, KernelFile, Root};
