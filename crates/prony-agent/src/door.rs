@@ -54,9 +54,13 @@ pub fn through<T: Send>(place: &Place, work: impl FnOnce(Roots) -> T + Send) -> 
 }
 
 fn open(name: &str) -> Result<File, DoorError> {
-    File::open(Path::new("/run/netns").join(name)).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => DoorError::NoNamespace { name: name.to_string() },
-        _ => DoorError::Refused { name: name.to_string(), source: e },
+    let name = name.to_string();
+    File::open(Path::new("/run/netns").join(&name)).map_err(|source| {
+        if source.kind() == std::io::ErrorKind::NotFound {
+            DoorError::NoNamespace { name }
+        } else {
+            DoorError::Refused { name, source }
+        }
     })
 }
 

@@ -221,7 +221,7 @@ impl Session {
     }
 
     fn absorb_restored(&mut self, state: ChangeState, detail: String) {
-        let turned = matches!(self.knob_in_force(), Some(_));
+        let turned = self.knob_in_force().is_some();
         if let (Some(change), true) = (self.run.changes.last_mut(), turned) {
             change.state = state;
         }

@@ -26,7 +26,7 @@ fn plan() -> LoadPlan {
         "warmup": "0ns", "duration": "1s", "timeout": "1s", "keepalive": true, "requests_per_connection": null,
         "headers": [], "method": "GET", "body": [], "requests": [], "seed": 7
     }))
-    .unwrap()
+    .expect("every field of a load plan is there")
 }
 
 /// A world in which every command works; the knob makes the stack `gain` times as fast.
@@ -41,7 +41,7 @@ struct World {
 
 impl World {
     fn new(goal: Goal, gain: f64) -> Self {
-        let run = Run { stack: Stack::parse("stack.toml", STACK).unwrap(), ..Run::default() };
+        let run = Run { stack: Stack::parse("stack.toml", STACK).expect("a good stack"), ..Run::default() };
         let session = Session::new(goal, Effort::quick(), plan(), run);
         Self { session, turned: false, worse: false, trials: 0, gain, log: Vec::new() }
     }
@@ -70,7 +70,8 @@ impl World {
                 Outcome::Surveyed(vec![], vec![])
             }
             Command::Trial(order) => {
-                let name = serde_json::to_value(&order.purpose).unwrap()["kind"].as_str().unwrap().to_string();
+                let purpose = serde_json::to_value(&order.purpose).expect("a purpose is JSON");
+                let name = purpose["kind"].as_str().unwrap_or_default().to_string();
                 self.log.push(if self.turned { format!("{name}*") } else { name });
                 self.trials += 1;
                 let speed = if self.turned { self.gain } else { 1.0 } * if self.worse { 0.8 } else { 1.0 };
@@ -174,15 +175,13 @@ fn a_diagnosis_loads_at_three_levels_first() {
 
 #[test]
 fn a_stack_that_never_answers_fails_with_the_reason() {
-    let (run, _, _) = World::new(chosen(false), 1.0).play(|_, command| match command {
-        Command::Trial(order) => {
-            let mut result = LoadResult::default();
-            result.errors.connect = 12;
-            let window = Window::default();
-            let trial = Trial { id: 0, purpose: order.purpose.clone(), plan: order.plan.clone(), window, result };
-            Some(Outcome::Trial(Box::new(trial)))
-        }
-        _ => None,
+    let (run, _, _) = World::new(chosen(false), 1.0).play(|_, command| {
+        let Command::Trial(order) = command else { return None };
+        let mut result = LoadResult::default();
+        result.errors.connect = 12;
+        let window = Window::default();
+        let trial = Trial { id: 0, purpose: order.purpose.clone(), plan: order.plan.clone(), window, result };
+        Some(Outcome::Trial(Box::new(trial)))
     });
     let RunEnd::Failed { reason } = run.end else { panic!("{:?}", run.end) };
     assert!(reason.contains("12 connections were refused or failed") && reason.contains("curl"), "{reason}");
