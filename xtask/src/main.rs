@@ -49,6 +49,12 @@ enum Command {
 enum Bench {
     /// CPU time per request of the load generator, against others and against the floor.
     Load(bench::load::LoadArgs),
+    /// What observing costs: the same load with and without the watch.
+    Observe(bench::observe::ObserveArgs),
+    /// kill -9 at random moments of a tuning: is everything put back?
+    Undo(bench::undo::UndoArgs),
+    /// Is each lab that comes with prony diagnosed as what it is?
+    Labs(bench::labs::LabsArgs),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +75,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Codegen { check: true } => codegen::check(&root),
         Command::Codegen { check: false } => codegen::write(&root),
         Command::Bench { what: Bench::Load(args) } => bench::load::run(&root, &args),
+        Command::Bench { what: Bench::Observe(args) } => bench::observe::run(&root, &args),
+        Command::Bench { what: Bench::Undo(args) } => bench::undo::run(&root, &args),
+        Command::Bench { what: Bench::Labs(args) } => bench::labs::run(&root, &args),
         Command::Faults(args) => faults::run(&root, &args),
     }
 }

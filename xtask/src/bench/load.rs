@@ -3,7 +3,7 @@
 //! The metric is the CPU time of the generator's process (wait4(2)) divided by the responses it got. It repeats within a few
 //! percent where requests per second vary by ten. Invariant: a ratio is formed within one round, never across rounds.
 
-use super::{median, sys, write_section};
+use super::{load_average, machine, median, sys, write_section};
 use anyhow::{Context as _, bail, ensure};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -133,7 +133,7 @@ struct Programs {
 
 impl Programs {
     fn prepare(root: &Path, whole: bool) -> anyhow::Result<Self> {
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+        let target = super::target(root);
         let built = target.join("bench");
         std::fs::create_dir_all(&built).with_context(|| format!("cannot create {}", built.display()))?;
         let compile = |name: &str| {
@@ -290,21 +290,6 @@ fn page(args: &LoadArgs, rows: &[Row], busy_before: &str) -> String {
         );
     }
     text
-}
-
-fn machine() -> String {
-    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model =
-        cpuinfo.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": ")).map_or("an unknown CPU", |m| m.1);
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let cpus = cpuinfo.lines().filter(|l| l.starts_with("processor")).count();
-    format!("{cpus} CPUs of {model}, Linux {}", kernel.trim())
-}
-
-/// The average of one minute: above the number of CPUs the numbers are those of a busy machine.
-fn load_average() -> String {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().filter(|n| !n.is_empty()).unwrap_or("unknown").to_string()
 }
 
 #[cfg(test)]

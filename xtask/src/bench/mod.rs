@@ -3,11 +3,14 @@
 //! One benchmark per file; each owns the lines between its markers in that page and nothing else of it.
 //! Invariant: what is compared is measured in turn, in the same rounds, and the spread is written beside the middle.
 
+pub mod labs;
 pub mod load;
+pub mod observe;
 mod sys;
+pub mod undo;
 
 use anyhow::Context as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The page of all tables.
 const PAGE: &str = "docs/benchmarks.md";
@@ -43,6 +46,27 @@ pub fn median(values: &[f64]) -> Option<f64> {
         n if n % 2 == 1 => Some(sorted[middle]),
         _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
     }
+}
+
+/// Where cargo builds.
+pub fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from)
+}
+
+/// What the numbers were measured on.
+pub fn machine() -> String {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model =
+        cpuinfo.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": ")).map_or("an unknown CPU", |m| m.1);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let cpus = cpuinfo.lines().filter(|l| l.starts_with("processor")).count();
+    format!("{cpus} CPUs of {model}, Linux {}", kernel.trim())
+}
+
+/// The average of one minute: above the number of CPUs the numbers are those of a busy machine.
+pub fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().filter(|n| !n.is_empty()).unwrap_or("unknown").to_string()
 }
 
 #[cfg(test)]
