@@ -19,6 +19,9 @@ const TICK: Duration = Duration::from_millis(50);
 /// The record is written through at least this often, so that a killed run is readable up to its last second.
 const FLUSH: Duration = Duration::from_secs(1);
 
+/// How long hosts are watched before any load. A guess: the kernel's CPU times have ticks of 10 ms, so this tells 1 %.
+const LISTEN: Duration = Duration::from_secs(1);
+
 /// Why a session could not be driven.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
@@ -127,6 +130,7 @@ impl<'a> Driver<'a> {
             self.tell();
             outcome = match command {
                 Command::Finish => return,
+                Command::Listen => self.listen(),
                 Command::Survey => self.survey(),
                 Command::Trial(order) => self.trial(*order),
                 Command::Intervene { index } => self.intervene(index),
@@ -234,6 +238,16 @@ impl<'a> Driver<'a> {
         };
         let replies = agent.begin(request);
         self.wait(host, &replies)
+    }
+
+    fn listen(&mut self) -> Outcome {
+        let from_ns = self.now_ns();
+        let begun = Instant::now();
+        while begun.elapsed() < LISTEN && !self.interrupted.load(Ordering::Relaxed) {
+            std::thread::sleep(TICK);
+            self.drain();
+        }
+        Outcome::Listened(Window { from_ns, to_ns: self.now_ns() })
     }
 
     fn survey(&mut self) -> Outcome {

@@ -32,7 +32,7 @@ impl Rounds {
                     matches!(t.purpose, Purpose::Intervention { index: i, arm: Arm::B, .. } if i as usize == index)
                 }
                 Command::Restore => skipping,
-                Command::Survey | Command::Turn(_) | Command::Keep | Command::Finish => false,
+                Command::Listen | Command::Survey | Command::Turn(_) | Command::Keep | Command::Finish => false,
             };
             skipping = of_it;
             !of_it

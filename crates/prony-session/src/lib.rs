@@ -13,6 +13,7 @@ mod levels;
 mod limit;
 mod machine;
 mod proofs;
+mod quiet;
 
 pub use driver::{DriveError, connect, drive};
 pub use effort::Effort;

@@ -3,10 +3,10 @@
 use crate::effort::Effort;
 use crate::interventions::Rounds;
 use crate::limit::LimitSearch;
-use crate::{cost, interventions, levels, limit, proofs};
+use crate::{cost, interventions, levels, limit, proofs, quiet};
 use prony_model::knob::ChangeState;
 use prony_model::run::{Arm, Inventory};
-use prony_model::{Change, Event, Gap, Knob, Level, LoadPlan, Purpose, Run, RunEnd, Sample, Trial};
+use prony_model::{Change, Event, Gap, Knob, Level, LoadPlan, Purpose, Run, RunEnd, Sample, Trial, Window};
 use std::collections::VecDeque;
 
 /// What the user wants to know.
@@ -53,6 +53,8 @@ pub struct TrialOrder {
 /// What the driver is to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
+    /// Watch the hosts for a moment before any load.
+    Listen,
     /// Ask every host what it is, and what a connection and a log write cost there.
     Survey,
     /// Run a trial. For [`Purpose::Inspect`], take close looks meanwhile.
@@ -79,6 +81,8 @@ pub enum Outcome {
     Begin,
     /// It is done.
     Done,
+    /// The hosts were watched without load within this window.
+    Listened(Window),
     /// What the hosts are.
     Surveyed(Vec<Inventory>, Vec<Gap>),
     /// A trial ended.
@@ -192,6 +196,7 @@ impl Session {
     fn absorb(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Begin | Outcome::Done => {}
+            Outcome::Listened(window) => quiet::strangers(&self.run, window).into_iter().for_each(|gap| self.miss(gap)),
             Outcome::Surveyed(inventory, gaps) => {
                 self.run.inventory = inventory;
                 gaps.into_iter().for_each(|gap| self.miss(gap));
@@ -277,7 +282,7 @@ impl Session {
         match self.stage {
             Stage::Start => {
                 self.stage(Stage::Survey, "observe", "what the hosts are");
-                self.queue.push_back(Command::Survey);
+                self.queue.extend([Command::Listen, Command::Survey]);
             }
             Stage::Survey => {
                 self.stage(Stage::Warmup, "load", "warm up");
