@@ -395,9 +395,9 @@ export interface ChangeView {
   permanent: string;
 }
 
-/** Facts that could not be read on one host for one reason. */
+/** Facts that could not be read, for one reason, on one host or several. */
 export interface GapView {
-  /** Host; empty: the whole run. */
+  /** Hosts; empty: the whole run. */
   host: string;
   /** Which facts. */
   facts: string[];
