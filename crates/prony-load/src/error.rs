@@ -38,7 +38,7 @@ pub enum LoadError {
         why: String,
     },
     /// The target is neither private nor named as the user's own.
-    #[error("{ip} is a public address; if `{host}` is your own, say `owned = true` in the stack file")]
+    #[error("{ip} is a public address; if `{host}` is your own, say `owned = true` in the stack file, or `--owned`")]
     NotOwned {
         /// The host as written.
         host: String,

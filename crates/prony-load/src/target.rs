@@ -184,7 +184,7 @@ mod tests {
         let error = guard(&target, &public, false).unwrap_err().to_string();
         assert_eq!(
             error,
-            "192.0.2.1 is a public address; if `shop.example` is your own, say `owned = true` in the stack file"
+            "192.0.2.1 is a public address; if `shop.example` is your own, say `owned = true` in the stack file, or `--owned`"
         );
         guard(&target, &public, true).unwrap();
         guard(&target, &["127.0.0.1:80".parse().unwrap()], false).unwrap();

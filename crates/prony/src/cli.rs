@@ -138,7 +138,7 @@ pub(crate) struct TuneArgs {
     pub target: TargetArgs,
     #[command(flatten)]
     pub output: OutputArgs,
-    /// Try this knob: [HOST:]NAME=VALUE; without HOST the entry of the path
+    /// Try this knob: NAME=VALUE at the entry of the path, or HOST:NAME=VALUE
     #[arg(long, value_name = "KNOB", conflicts_with = "aa")]
     pub knob: Option<String>,
     /// Change nothing and compare A with A: shows what the proof can tell apart
@@ -294,7 +294,7 @@ pub(crate) struct LabArgs {
 pub(crate) enum LabVerb {
     /// Bring a lab up, and print where its stack file is
     Up {
-        /// A stack file with [lab], or a lab by name
+        /// A stack file with a lab section, or a lab by name
         lab: String,
         /// Print the stack as JSON
         #[arg(long)]

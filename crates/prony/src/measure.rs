@@ -167,7 +167,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (yoe + era * 400 + i64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
 }
 
-/// `[HOST:]NAME=VALUE`.
+/// `NAME=VALUE` or `HOST:NAME=VALUE`.
 fn knob(text: &str, target: &TargetArgs) -> Result<Knob> {
     let (name, value) =
         text.split_once('=').with_context(|| format!("`{text}` is no knob: write [HOST:]NAME=VALUE"))?;

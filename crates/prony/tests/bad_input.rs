@@ -62,7 +62,7 @@ fn a_name_that_does_not_resolve_is_named() {
 fn an_address_that_is_not_private_needs_the_users_word() {
     let said = prony(&["load", "-d", "1", "http://192.0.2.1/"]);
     assert_eq!(said.code, 1);
-    assert!(said.err.contains("no private address") && said.err.contains("--owned"), "{}", said.err);
+    assert!(said.err.contains("192.0.2.1 is a public address") && said.err.contains("--owned"), "{}", said.err);
 }
 
 #[test]

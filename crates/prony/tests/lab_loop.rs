@@ -5,6 +5,14 @@ mod prony;
 use prony::{prony_at, root, scratch};
 use serde_json::Value;
 
+/// One lab at a time: two would take each other's CPUs.
+static MACHINE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    // A test that failed has left nothing behind that matters to the next one.
+    MACHINE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
@@ -14,6 +22,7 @@ fn needs_root_the_planted_cause_is_found_mended_proven_and_undone() {
     if !root("a lab") {
         return;
     }
+    let _alone = alone();
     let home = scratch();
     let (record, report) = (home.path().join("run.prony"), home.path().join("report.html"));
     let args = ["prove", "proxy-keepalive-off", "--quick", "--json", "--record"];
@@ -40,6 +49,7 @@ fn needs_root_a_healthy_lab_has_no_fault() {
     if !root("a lab") {
         return;
     }
+    let _alone = alone();
     let home = scratch();
     let said = prony_at(home.path(), &["diagnose", "proxy", "--quick", "--watch-only", "--json"]);
     let cause = json(&said.out)["verdict"]["cause"].as_str().unwrap_or_default().to_string();
@@ -51,6 +61,7 @@ fn needs_root_an_interrupted_proof_leaves_nothing_changed() {
     if !root("a lab") {
         return;
     }
+    let _alone = alone();
     let home = scratch();
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_prony"))
         .args(["tune", "proxy-keepalive-off", "--quick", "--json", "--knob", "nginx.upstream_keepalive=64"])
