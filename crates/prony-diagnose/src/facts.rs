@@ -5,8 +5,8 @@
 
 use prony_model::metric::{
     CGROUP_USAGE, CONN_OUT_RTT, CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE, CPU_SOFTIRQ, CPU_STEAL, CPU_SYSTEM, CPU_USER,
-    NGINX_REQUESTS, PROC_IS_WORKER, PROC_RUN, PROC_RUN_DELAY, PROC_SYSTEM, PROC_USER, TCP_FAST_RETRANSMITS,
-    TCP_IN_SEGMENTS, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS,
+    NGINX_REQUESTS, PROC_IS_WORKER, PROC_RUN, PROC_RUN_DELAY, TCP_FAST_RETRANSMITS, TCP_IN_SEGMENTS, TCP_RETRANSMITS,
+    TCP_SYN_RETRANSMITS,
 };
 use prony_model::stack::{Place, Role};
 use prony_model::{Evidence, EvidenceVerdict, Gap, Host, Level, Metric, MetricKind, Purpose, Run, SeriesSet, Trial};
@@ -250,9 +250,8 @@ impl<'a> Reader<'a> {
 
     /// The same, summed over the items that were read.
     pub fn sum(&self, metric: &Metric) -> Result<f64, Gap> {
-        let values: Vec<f64> =
-            self.hop.items(metric).into_iter().filter_map(|item| self.one(metric, item).ok()).collect();
-        if values.is_empty() { Err(self.gap(metric)) } else { Ok(values.iter().sum()) }
+        let sum = self.hop.run.series.sum(self.hop.name, metric, self.trial.window);
+        sum.ok_or_else(|| self.gap(metric))
     }
 
     /// Largest value of a gauge, summed over items.
@@ -322,9 +321,7 @@ impl<'a> Reader<'a> {
             let cpus = threads.iter().map(|t| (t.user_us + t.system_us) / t.wall_us.max(1.0));
             return Ok(cpus.sum());
         }
-        self.sum(&CGROUP_USAGE)
-            .or_else(|_| self.sum(&PROC_RUN))
-            .or_else(|_| Ok(self.sum(&PROC_USER)? + self.sum(&PROC_SYSTEM)?))
+        self.hop.run.process_cpus(self.hop.name, self.trial.window).ok_or_else(|| self.gap(&CGROUP_USAGE))
     }
 
     /// CPUs that the hop uses with its part of the packet work on its CPUs, which no process is charged for: shared out

@@ -208,22 +208,12 @@ impl Lab {
         let from_ns = 1_000_000_000 + number as u64 * 3_000_000_000;
         let rate = if level == 0 { Some(self.x[0]) } else { self.rate.map(|r| if level == 2 { 1.5 * r } else { r }) };
         let plan = LoadPlan {
-            url: self.stack.entry.clone(),
             connections: self.n[level] as u32,
-            threads: 1,
-            cpus: vec![1],
             rate: rate.map(Rate),
             arrivals: Arrivals::Constant,
             warmup: Nanos(0),
             duration: Nanos::from_millis(2_000),
-            timeout: Nanos::from_millis(10_000),
-            keepalive: true,
-            requests_per_connection: None,
-            headers: vec![],
-            method: "GET".into(),
-            body: vec![],
-            requests: vec![],
-            seed: 1,
+            ..LoadPlan::to(&self.stack.entry)
         };
         let latency = Latency { mean_us: self.r_us[level], p99_us: self.r_us[level] * 3.0, ..Latency::default() };
         let cpu_us = self.generator * if level == 0 { 0.5e6 } else { 1e6 };

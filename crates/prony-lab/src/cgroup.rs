@@ -8,6 +8,7 @@ use crate::error::file;
 use crate::traces::{Ground, cgroup_name};
 use crate::{LabError, LabId};
 use prony_model::Share;
+use prony_model::cgroup::{Hierarchy, Version};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
@@ -19,24 +20,24 @@ const QUOTA_PERIOD_US: u64 = 100_000;
 /// none.
 pub(crate) fn hierarchies(mountinfo: &Path) -> Vec<PathBuf> {
     let text = std::fs::read_to_string(mountinfo).unwrap_or_default();
-    parse_mountinfo(&text, |v2| std::fs::read_to_string(v2.join("cgroup.controllers")).unwrap_or_default())
+    with_cpu(&text, |v2| std::fs::read_to_string(v2.join("cgroup.controllers")).unwrap_or_default())
 }
 
-fn parse_mountinfo(text: &str, controllers_of: impl Fn(&Path) -> String) -> Vec<PathBuf> {
+fn with_cpu(text: &str, controllers_of: impl Fn(&Path) -> String) -> Vec<PathBuf> {
+    let all = Hierarchy::all(text);
     let mut v1: Vec<PathBuf> = Vec::new();
-    let mut v2 = None;
-    for line in text.lines() {
-        // proc(5): fields, then ` - `, then type, source and options of the file system.
-        let Some((left, right)) = line.split_once(" - ") else { continue };
-        let (Some(mount), mut right) = (left.split(' ').nth(4).map(PathBuf::from), right.split(' ')) else { continue };
-        let (kind, options) = (right.next().unwrap_or_default(), right.nth(1).unwrap_or_default());
-        if kind == "cgroup2" && controllers_of(&mount).split_whitespace().any(|c| c == "cpu") {
-            v2 = v2.or(Some(mount));
-        } else if kind == "cgroup" && options.split(',').any(|o| o == "cpu" || o == "cpuacct") && !v1.contains(&mount) {
-            v1.push(mount);
+    for hierarchy in all.iter().filter(|h| h.is_v1_of("cpu") || h.is_v1_of("cpuacct")) {
+        let point = PathBuf::from(&hierarchy.point);
+        if !v1.contains(&point) {
+            v1.push(point);
         }
     }
-    if v1.is_empty() { v2.into_iter().collect() } else { v1 }
+    if !v1.is_empty() {
+        return v1;
+    }
+    let v2 = all.iter().filter(|h| h.version == Version::V2).map(|h| PathBuf::from(&h.point));
+    let mut points = v2.filter(|point| controllers_of(point).split_whitespace().any(|c| c == "cpu"));
+    points.next().into_iter().collect()
 }
 
 /// Path of a host's group without the mount point, as `ProcessRef::Cgroup` wants it.
@@ -118,7 +119,7 @@ mod tests {
 
     #[test]
     fn finds_v1_or_v2() {
-        let paths = |text: &str, has: &str| parse_mountinfo(text, |_| has.to_string());
+        let paths = |text: &str, has: &str| with_cpu(text, |_| has.to_string());
         let cpu = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
         assert_eq!(paths(V1, ""), cpu(&["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpuacct"]));
         assert_eq!(paths(V2, "cpuset cpu io"), cpu(&["/sys/fs/cgroup"]));

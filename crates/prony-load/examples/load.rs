@@ -2,7 +2,7 @@
 //!
 //! `load URL CONNECTIONS SECONDS [RATE constant|poisson]`, one thread. Prints `key value` lines.
 
-use prony_load::{empty_plan, run};
+use prony_load::run;
 use prony_model::{Arrivals, LoadPlan, Nanos, Rate};
 use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         arrivals,
         warmup: Nanos(0),
         duration: Nanos::from_secs_f64(seconds.parse()?),
-        ..empty_plan(url)
+        ..LoadPlan::to(url)
     };
     let result = run(&plan, &AtomicBool::new(false), &|_| {})?;
     let mut out = std::io::stdout().lock();

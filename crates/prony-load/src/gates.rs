@@ -128,14 +128,13 @@ fn steady(result: &LoadResult, buckets: &[u64]) -> Option<Gate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::empty_plan;
     use expect_test::{Expect, expect};
     use prony_model::load::{Latency, ThreadUse};
     use prony_model::{ErrorCounts, Rate};
 
     /// A healthy result: 10 connections, 1000/s, 10 ms each.
     fn healthy() -> (LoadPlan, LoadResult) {
-        let plan = LoadPlan { connections: 10, ..empty_plan("http://10.0.0.1/") };
+        let plan = LoadPlan { connections: 10, ..LoadPlan::to("http://10.0.0.1/") };
         let result = LoadResult {
             duration_s: 2.0,
             intended: 2000,

@@ -18,7 +18,7 @@ mod sys;
 mod tally;
 
 pub use error::LoadError;
-pub use plan::{empty_plan, plan_from};
+pub use plan::plan_from;
 pub use target::{Target, check_url, guard, is_own, is_private, resolve};
 
 use engine::{Outcome, Published, Script, Worker};

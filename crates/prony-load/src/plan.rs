@@ -4,16 +4,8 @@
 
 use crate::error::LoadError;
 use crate::target::check_url;
-use prony_model::{Arrivals, LoadPlan, Nanos, RequestSpec, Stack};
+use prony_model::{LoadPlan, RequestSpec, Stack};
 
-/// Seed of every load that names none, so that the same command sends the same requests.
-const SEED: u64 = 1;
-/// Give up on a response after this time, unless the stack says otherwise: as in wrk (`--timeout`, 2 s).
-const TIMEOUT: Nanos = Nanos(2_000_000_000);
-/// Not counted at the beginning: connections open, caches fill. A guess; sessions set their own.
-const WARMUP: Nanos = Nanos(1_000_000_000);
-/// Counted time: as in wrk (`-d 10s`).
-const DURATION: Nanos = Nanos(10_000_000_000);
 /// Most paths that a pattern may stand for. A guess: enough to defeat any cache of small files.
 const PATHS_MAX: u32 = 100_000;
 /// Largest body that `body_bytes` makes. A guess: half of what rendered requests may take.
@@ -39,42 +31,21 @@ pub fn plan_from(stack: &Stack, read_file: &dyn Fn(&str) -> std::io::Result<Vec<
         return wrong("workload.requests_per_connection", "0 would send nothing: write 1 or more".to_string());
     }
     let cpus = stack.generator().and_then(|(_, host)| host.cpus.as_ref());
+    let plan = LoadPlan::to(&stack.entry);
     Ok(LoadPlan {
         connections: workload.connections,
         cpus: cpus.map(|list| list.as_slice().to_vec()).unwrap_or_default(),
         rate: workload.rate,
         arrivals: workload.arrivals,
-        timeout: workload.timeout.unwrap_or(TIMEOUT),
+        timeout: workload.timeout.unwrap_or(plan.timeout),
         keepalive: workload.keepalive,
         requests_per_connection: workload.requests_per_connection,
         headers: workload.headers.iter().map(|(n, v)| (n.clone(), v.clone())).collect(),
         method: workload.method.clone(),
         body: body(stack, read_file)?,
         requests: requests(stack)?,
-        ..empty_plan(&stack.entry)
+        ..plan
     })
-}
-
-/// A plan that asks for a URL with one connection in closed loop.
-pub fn empty_plan(url: &str) -> LoadPlan {
-    LoadPlan {
-        url: url.to_string(),
-        connections: 1,
-        threads: 0,
-        cpus: Vec::new(),
-        rate: None,
-        arrivals: Arrivals::default(),
-        warmup: WARMUP,
-        duration: DURATION,
-        timeout: TIMEOUT,
-        keepalive: true,
-        requests_per_connection: None,
-        headers: Vec::new(),
-        method: "GET".to_string(),
-        body: Vec::new(),
-        requests: Vec::new(),
-        seed: SEED,
-    }
 }
 
 fn wrong<T>(item: &str, why: String) -> Result<T, LoadError> {

@@ -157,7 +157,6 @@ fn check_token(item: &str, text: &str) -> Result<(), LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::empty_plan;
     use crate::target::check_url;
     use expect_test::{Expect, expect};
 
@@ -166,7 +165,7 @@ mod tests {
     }
 
     fn check(change: impl FnOnce(&mut LoadPlan), want: Expect) {
-        let mut plan = empty_plan("http://s1:81/x");
+        let mut plan = LoadPlan::to("http://s1:81/x");
         change(&mut plan);
         want.assert_eq(&match Requests::render(&plan, &check_url(&plan.url).unwrap()) {
             Ok(requests) => requests.list.iter().map(|r| String::from_utf8_lossy(&r.bytes).replace('\r', "")).collect(),
@@ -229,7 +228,7 @@ mod tests {
     }
 
     fn shares(weights: &[f64], draws: usize) -> Vec<usize> {
-        let mut plan = empty_plan("http://s1/");
+        let mut plan = LoadPlan::to("http://s1/");
         plan.requests = weights.iter().enumerate().map(|(i, w)| spec(&format!("/{i}"), *w)).collect();
         let requests = Requests::render(&plan, &check_url(&plan.url).unwrap()).unwrap();
         let mut choice = Choice::new(0, 11);

@@ -4,7 +4,7 @@
 
 mod server;
 
-use prony_load::{empty_plan, run};
+use prony_load::run;
 use prony_model::{LoadPlan, Nanos, Rate};
 use server::Nginx;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,7 +49,7 @@ fn cost(nginx: &Nginx, rate: Option<Rate>, keepalive: bool, millis: u64) -> (u64
         keepalive,
         warmup: Nanos(0),
         duration: Nanos::from_millis(millis),
-        ..empty_plan(&format!("http://127.0.0.1:{}/", nginx.port))
+        ..LoadPlan::to(&format!("http://127.0.0.1:{}/", nginx.port))
     };
     let before = sys::ALLOCATIONS.load(Ordering::Relaxed);
     let result = run(&plan, &AtomicBool::new(false), &|_| {}).unwrap();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking; clippy sees only the test functions themselves")]
 
-use prony_load::{LoadError, empty_plan, run};
+use prony_load::{LoadError, run};
 use prony_model::{ErrorCounts, LoadPlan, LoadResult, Nanos, Rate};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -55,7 +55,7 @@ fn load(port: u16, change: impl FnOnce(&mut LoadPlan)) -> Result<LoadResult, Loa
         warmup: Nanos(0),
         duration: Nanos::from_millis(600),
         timeout: Nanos::from_millis(100),
-        ..empty_plan(&format!("http://127.0.0.1:{port}/"))
+        ..LoadPlan::to(&format!("http://127.0.0.1:{port}/"))
     };
     change(&mut plan);
     let begun = Instant::now();
@@ -236,7 +236,7 @@ fn a_stop_returns_what_was_measured() {
         threads: 2,
         warmup: Nanos(0),
         duration: Nanos::from_millis(600_000),
-        ..empty_plan(&format!("http://127.0.0.1:{port}/"))
+        ..LoadPlan::to(&format!("http://127.0.0.1:{port}/"))
     };
     // Stops as soon as something was counted: no time is assumed.
     let result = run(&plan, &stop, &|p| setter.store(p.completed > 0, Ordering::Relaxed)).unwrap();

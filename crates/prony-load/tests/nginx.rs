@@ -4,7 +4,7 @@
 
 mod server;
 
-use prony_load::{empty_plan, run};
+use prony_load::run;
 use prony_model::{Arrivals, LoadPlan, LoadResult, Nanos, Rate, RequestSpec};
 use server::Nginx;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +16,7 @@ fn load(nginx: &Nginx, change: impl FnOnce(&mut LoadPlan)) -> LoadResult {
         warmup: Nanos::from_millis(100),
         duration: Nanos::from_millis(700),
         timeout: Nanos::from_millis(20_000),
-        ..empty_plan(&format!("http://127.0.0.1:{}/", nginx.port))
+        ..LoadPlan::to(&format!("http://127.0.0.1:{}/", nginx.port))
     };
     change(&mut plan);
     run(&plan, &AtomicBool::new(false), &|_| {}).unwrap()
@@ -157,7 +157,7 @@ fn loads_with_few_descriptors() {
         threads: 2,
         duration: Nanos::from_millis(500),
         warmup: Nanos(0),
-        ..empty_plan(&format!("http://127.0.0.1:{port}/"))
+        ..LoadPlan::to(&format!("http://127.0.0.1:{port}/"))
     };
     let result = run(&plan, &AtomicBool::new(false), &|_| {}).unwrap();
     assert_eq!((result.errors.total(), result.errors.no_descriptor), (0, 0), "{:?}", result.errors);

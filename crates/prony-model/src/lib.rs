@@ -3,6 +3,7 @@
 //! This crate does no IO and reads no clock. It parses text that others have read, and it never decides anything.
 //! Invariant: a fact that could not be read is a [`Gap`] with a reason, never 0 and never -1.
 
+pub mod cgroup;
 pub mod cpus;
 pub mod diagnosis;
 pub mod event;
@@ -17,6 +18,7 @@ pub mod run;
 pub mod series;
 pub mod stack;
 pub mod units;
+pub mod utc;
 
 pub use cpus::CpuList;
 pub use diagnosis::{
@@ -34,3 +36,4 @@ pub use run::{Level, Purpose, Run, RunEnd, Trial, Window};
 pub use series::{Sample, SeriesKey, SeriesSet};
 pub use stack::{Host, Place, ProcessRef, Role, Software, Stack, Workload};
 pub use units::{BitRate, Bytes, Nanos, Rate, Share};
+pub use utc::Utc;

@@ -76,6 +76,39 @@ pub struct LoadPlan {
     pub seed: u64,
 }
 
+/// Seed of every load that names none, so that the same command sends the same requests.
+const SEED: u64 = 1;
+/// Give up on a response after this time, unless the stack says otherwise: as in wrk (`--timeout`, 2 s).
+const TIMEOUT: Nanos = Nanos(2_000_000_000);
+/// Not counted at the beginning: connections open, caches fill. A guess; sessions set their own.
+const WARMUP: Nanos = Nanos(1_000_000_000);
+/// Counted time: as in wrk (`-d 10s`).
+const DURATION: Nanos = Nanos(10_000_000_000);
+
+impl LoadPlan {
+    /// A plan that asks for a URL over one connection in closed loop.
+    pub fn to(url: &str) -> Self {
+        Self {
+            url: url.to_string(),
+            connections: 1,
+            threads: 0,
+            cpus: Vec::new(),
+            rate: None,
+            arrivals: Arrivals::default(),
+            warmup: WARMUP,
+            duration: DURATION,
+            timeout: TIMEOUT,
+            keepalive: true,
+            requests_per_connection: None,
+            headers: Vec::new(),
+            method: "GET".to_string(),
+            body: Vec::new(),
+            requests: Vec::new(),
+            seed: SEED,
+        }
+    }
+}
+
 /// Errors by kind. Every request that was begun and did not end in a complete response is in exactly one of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCounts {
@@ -203,7 +236,7 @@ pub struct LoadResult {
     pub per_second: Vec<u64>,
     /// CPU use of each generator thread.
     pub threads: Vec<ThreadUse>,
-    /// Most requests in flight, seen at any moment; mean of it over the window.
+    /// Requests in flight, as a mean over the counted time.
     pub in_flight_mean: f64,
     /// Validity gates.
     pub gates: Vec<Gate>,

@@ -172,7 +172,7 @@ catalogue! {
     SOCK_TCP_IN_USE = "sock.tcp_in_use", Gauge, Count, "", "/proc/net/sockstat TCP inuse";
     SOCK_TIME_WAIT = "sock.time_wait", Gauge, Count, "", "/proc/net/sockstat TCP tw";
     SOCK_ORPHANS = "sock.orphans", Gauge, Count, "", "/proc/net/sockstat TCP orphan";
-    SOCK_TCP_MEMORY = "sock.tcp_memory", Gauge, Bytes, "", "/proc/net/sockstat TCP mem, in pages";
+    SOCK_TCP_MEMORY = "sock.tcp_memory", Gauge, Bytes, "", "/proc/net/sockstat TCP mem, which counts pages";
     PORT_RANGE = "port.range", Gauge, Count, "", "/proc/sys/net/ipv4/ip_local_port_range, size";
     UDP_OUT = "udp.out", Counter, Count, "", "/proc/net/snmp Udp:OutDatagrams";
     UDP_IN = "udp.in", Counter, Count, "", "/proc/net/snmp Udp:InDatagrams";

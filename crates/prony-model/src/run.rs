@@ -4,6 +4,7 @@ use crate::diagnosis::{Diagnosis, Intervention};
 use crate::gap::Gap;
 use crate::knob::Change;
 use crate::load::{LoadPlan, LoadResult};
+use crate::metric::{CGROUP_USAGE, PROC_RUN, PROC_SYSTEM, PROC_USER};
 use crate::proof::Proof;
 use crate::series::SeriesSet;
 use crate::stack::Stack;
@@ -185,5 +186,77 @@ impl Run {
     /// The last trial at a level.
     pub fn level(&self, level: Level) -> Option<&Trial> {
         self.trials.iter().rev().find(|t| t.purpose == Purpose::Level { level })
+    }
+
+    /// CPUs that a host's own processes used within a window, packet work left out: what their control group counted, else
+    /// what the scheduler counted for each of them, else what its ticks saw (coarse in short windows).
+    pub fn process_cpus(&self, host: &str, window: Window) -> Option<f64> {
+        let sum = |metric| self.series.sum(host, metric, window);
+        sum(&CGROUP_USAGE).or_else(|| sum(&PROC_RUN)).or_else(|| Some(sum(&PROC_USER)? + sum(&PROC_SYSTEM)?))
+    }
+
+    /// CPU time of a host's own processes per request that clients completed in a trial, in microseconds.
+    pub fn cpu_us_per_request(&self, host: &str, trial: &Trial) -> Option<f64> {
+        let completed_per_s = trial.result.completed_per_s;
+        let cpus = self.process_cpus(host, trial.window)?;
+        (completed_per_s > 0.0).then(|| cpus * 1e6 / completed_per_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::Sample;
+    use expect_test::{Expect, expect};
+
+    /// CPUs and microseconds per request of a host whose counters grow by these seconds within one second.
+    fn check(grown: &[(&crate::Metric, &str, f64)], want: Expect) {
+        let mut run = Run::default();
+        for at_ns in [0, 1_000_000_000] {
+            let mut sample = Sample { host: "lb".into(), at_ns, values: vec![] };
+            grown.iter().for_each(|(metric, item, by)| sample.push(metric, *item, by * at_ns as f64 / 1e9));
+            run.series.add(&sample);
+        }
+        let window = Window { from_ns: 0, to_ns: 1_000_000_000 };
+        let result = LoadResult { completed_per_s: 10_000.0, ..LoadResult::default() };
+        let trial = Trial { id: 0, purpose: Purpose::Load, plan: LoadPlan::to("http://lb/"), window, result };
+        let seen = (run.process_cpus("lb", window), run.cpu_us_per_request("lb", &trial));
+        want.assert_eq(&format!("{seen:?}"));
+    }
+
+    #[test]
+    fn the_finest_count_of_cpu_time_is_taken() {
+        let ticks = [(&PROC_USER, "7", 0.1), (&PROC_SYSTEM, "7", 0.2), (&PROC_SYSTEM, "8", 0.2)];
+        let runs = [(&PROC_RUN, "7", 0.25), (&PROC_RUN, "8", 0.25)];
+        check(&[&ticks[..], &runs, &[(&CGROUP_USAGE, "", 0.75)]].concat(), expect!["(Some(0.75), Some(75.0))"]);
+        check(&[&ticks[..], &runs].concat(), expect!["(Some(0.5), Some(50.0))"]);
+        check(&ticks, expect!["(Some(0.5), Some(50.0))"]);
+        check(&ticks[..1], expect!["(None, None)"]);
+    }
+
+    #[test]
+    fn nothing_answered_is_no_cost_per_request() {
+        let run = Run::default();
+        let result = LoadResult::default();
+        let trial = Trial {
+            id: 0,
+            purpose: Purpose::Load,
+            plan: LoadPlan::to("http://lb/"),
+            window: Window::default(),
+            result,
+        };
+        assert_eq!(run.cpu_us_per_request("lb", &trial), None);
+    }
+
+    #[test]
+    fn the_last_trial_of_a_level_counts() {
+        let mut run = Run::default();
+        for (id, level) in [(0, Level::At), (1, Level::Below), (2, Level::At)] {
+            let plan = LoadPlan::to("http://lb/");
+            let purpose = Purpose::Level { level };
+            run.trials.push(Trial { id, purpose, plan, window: Window::default(), result: LoadResult::default() });
+        }
+        assert_eq!(run.level(Level::At).unwrap().id, 2);
+        assert!(run.level(Level::Beyond).is_none());
     }
 }

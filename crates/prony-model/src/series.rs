@@ -109,6 +109,12 @@ impl SeriesSet {
             MetricKind::Gauge => Self::mean(points, window),
         }
     }
+
+    /// The natural summary of a metric within a window, summed over the items that were read; none when none was.
+    pub fn sum(&self, host: &str, metric: &Metric, window: Window) -> Option<f64> {
+        let items = self.items(host, metric);
+        items.filter_map(|(_, points)| Self::summary(metric, points, window)).reduce(|a, b| a + b)
+    }
 }
 
 fn within(points: &[(u64, f64)], window: Window) -> &[(u64, f64)] {
@@ -149,5 +155,22 @@ mod tests {
         assert_eq!(items, ["0", "1"]);
         assert_eq!(set.points("lb", &TCP_ACTIVE_OPENS, ""), [(1, 7.0)]);
         assert_eq!(set.items("s1", &CPU_USER).count(), 0);
+    }
+
+    #[test]
+    fn a_sum_is_of_the_items_that_were_read() {
+        let mut set = SeriesSet::default();
+        for (at_ns, values) in [(0, [0.0, 5.0]), (2_000_000_000, [1.0, 9.0])] {
+            let mut sample = Sample { host: "lb".into(), at_ns, values: vec![] };
+            sample.push(&CPU_USER, "0", values[0]);
+            sample.push(&CPU_USER, "1", values[1]);
+            set.add(&sample);
+        }
+        let mut late = Sample { host: "lb".into(), at_ns: 1, values: vec![] };
+        late.push(&CPU_USER, "2", 7.0);
+        set.add(&late);
+        let window = Window { from_ns: 0, to_ns: 2_000_000_000 };
+        assert_eq!(set.sum("lb", &CPU_USER, window), Some(2.5), "one point of CPU 2 is no rate");
+        assert_eq!(set.sum("lb", &TCP_ACTIVE_OPENS, window), None);
     }
 }

@@ -9,6 +9,7 @@ use crate::facts::Facts;
 use crate::machine::SLOW_NS;
 use crate::roots::Roots;
 use crate::text::{count, keyed};
+use prony_model::cgroup::{Hierarchy, Version};
 use prony_model::metric as m;
 use std::path::{Path, PathBuf};
 
@@ -143,27 +144,10 @@ fn max_cpus(text: &str) -> Option<f64> {
     (period > 0.0).then_some(quota / period)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Version {
-    V1,
-    V2,
-}
-
-/// One mounted hierarchy.
-#[derive(Clone, Debug, PartialEq)]
-struct Mount {
-    point: String,
-    /// The group that the mount point shows: not `/` inside a container.
-    root: String,
-    version: Version,
-    /// Controllers of a v1 hierarchy.
-    controllers: Vec<String>,
-}
-
 /// Hierarchies, and in which group of each a process and prony are.
 #[derive(Debug)]
 struct Groups {
-    mounts: Vec<Mount>,
+    mounts: Vec<Hierarchy>,
     hop: Vec<Membership>,
     own: Vec<Membership>,
     below: PathBuf,
@@ -180,7 +164,7 @@ impl Groups {
     fn of(roots: &Roots, pid: u32) -> Result<Self, String> {
         let read = |path: PathBuf| read_once(&path).map_err(|e| format!("{}: {e}", path.display()));
         Ok(Self {
-            mounts: mounts(&read(roots.proc.join("self/mountinfo"))?),
+            mounts: Hierarchy::all(&read(roots.proc.join("self/mountinfo"))?),
             hop: memberships(&read(roots.process(pid).join("cgroup"))?),
             own: memberships(&read(roots.proc.join("self/cgroup"))?),
             below: roots.cgroup.clone(),
@@ -210,9 +194,12 @@ impl Groups {
     }
 
     /// The hierarchy of a controller and the hop's path in it, if that group is the hop's alone.
-    fn place(&self, controller: &str) -> Result<(&Mount, &str), String> {
-        let v1 = |m: &&Mount| m.version == Version::V1 && m.controllers.iter().any(|c| c == controller);
-        let mount = self.mounts.iter().find(v1).or_else(|| self.mounts.iter().find(|m| m.version == Version::V2));
+    fn place(&self, controller: &str) -> Result<(&Hierarchy, &str), String> {
+        let mount = self
+            .mounts
+            .iter()
+            .find(|m| m.is_v1_of(controller))
+            .or_else(|| self.mounts.iter().find(|m| m.version == Version::V2));
         let mount = mount.ok_or_else(|| format!("no control group hierarchy with `{controller}` is mounted"))?;
         let path = path_in(&self.hop, mount).ok_or("the process is in no group of this hierarchy")?;
         if path == "/" {
@@ -224,12 +211,12 @@ impl Groups {
         Ok((mount, path))
     }
 
-    fn holds_prony(&self, mount: &Mount, path: &str) -> bool {
+    fn holds_prony(&self, mount: &Hierarchy, path: &str) -> bool {
         let own = path_in(&self.own, mount).unwrap_or("/");
         own == path || own.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
     }
 
-    fn folder(&self, mount: &Mount, path: &str) -> PathBuf {
+    fn folder(&self, mount: &Hierarchy, path: &str) -> PathBuf {
         let inside = path.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(path);
         located(&mount.point, &self.below).join(inside.trim_start_matches('/'))
     }
@@ -243,35 +230,12 @@ fn located(point: &str, below: &Path) -> PathBuf {
     }
 }
 
-fn path_in<'m>(memberships: &'m [Membership], mount: &Mount) -> Option<&'m str> {
+fn path_in<'m>(memberships: &'m [Membership], mount: &Hierarchy) -> Option<&'m str> {
     let of_mount = |m: &&Membership| match mount.version {
         Version::V1 => m.controllers.iter().any(|c| mount.controllers.contains(c)),
         Version::V2 => m.controllers.is_empty(),
     };
     memberships.iter().find(of_mount).map(|m| m.path.as_str())
-}
-
-/// Hierarchies of /proc/PID/mountinfo: fields 4 (root) and 5 (mount point); behind ` - `: file system, source, options.
-fn mounts(text: &str) -> Vec<Mount> {
-    text.lines()
-        .filter_map(|line| {
-            let (left, right) = line.split_once(" - ")?;
-            let mut left = left.split(' ').skip(3);
-            let (root, point) = (left.next()?.to_string(), left.next()?.to_string());
-            let mut right = right.split(' ');
-            let version = match right.next()? {
-                "cgroup" => Version::V1,
-                "cgroup2" => Version::V2,
-                _ => return None,
-            };
-            let options = right.nth(1).unwrap_or_default();
-            let controllers = match version {
-                Version::V1 => options.split(',').map(str::to_string).collect(),
-                Version::V2 => Vec::new(),
-            };
-            Some(Mount { point, root, version, controllers })
-        })
-        .collect()
 }
 
 /// `5:cpu,cpuacct:/faults/lb`; v2: `0::/path`.
@@ -290,7 +254,7 @@ fn memberships(text: &str) -> Vec<Membership> {
 pub(crate) fn members(roots: &Roots, path: &str) -> Result<Vec<u32>, String> {
     let file = roots.proc.join("self/mountinfo");
     let text = read_once(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-    for mount in mounts(&text) {
+    for mount in Hierarchy::all(&text) {
         let procs = located(&mount.point, &roots.cgroup).join(path.trim_start_matches('/')).join("cgroup.procs");
         if let Ok(text) = read_once(&procs) {
             let mut pids: Vec<u32> = text.split_whitespace().filter_map(|w| w.parse().ok()).collect();
@@ -446,7 +410,7 @@ mod tests {
 
     #[test]
     fn a_container_shows_its_group_as_the_mount_point() {
-        let mount = Mount {
+        let mount = Hierarchy {
             point: "/sys/fs/cgroup".into(),
             root: "/docker/abc".into(),
             version: Version::V2,
@@ -459,7 +423,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(s in "[a-z0-9:/, -]{0,80}(\n[a-z0-9:/, -]{0,80}){0,3}") {
-            let _ = (mounts(&s), memberships(&s), max_cpus(&s));
+            let _ = (memberships(&s), max_cpus(&s));
         }
     }
 }

@@ -86,6 +86,14 @@ impl Facts {
         self.sample.values.iter().find(|(m, i, _)| m == metric.name && i == item).map(|(_, _, v)| *v)
     }
 
+    /// What a reader puts when it is given a text.
+    #[cfg(test)]
+    pub(crate) fn check(put: impl Fn(&mut Self, &str), text: &str, want: expect_test::Expect) {
+        let mut facts = Self::new("lb", 0);
+        put(&mut facts, text);
+        want.assert_eq(&facts.listing());
+    }
+
     /// One line per value and per gap, for snapshots.
     #[cfg(test)]
     pub(crate) fn listing(&self) -> String {

@@ -218,18 +218,12 @@ fn put_interrupts(facts: &mut Facts, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use expect_test::{Expect, expect};
+    use expect_test::expect;
     use proptest::prelude::*;
-
-    fn check(put: impl Fn(&mut Facts, &str), text: &str, want: Expect) {
-        let mut facts = Facts::new("lb", 0);
-        put(&mut facts, text);
-        want.assert_eq(&facts.listing());
-    }
 
     #[test]
     fn stat_counts_ticks_per_cpu() {
-        check(
+        Facts::check(
             |f, t| put_stat(f, t, 100.0),
             "cpu  9 9 9 9 9 9 9 9 0 0\ncpu3 100 0 50 7 1 2 3 4 0 0\nintr 5 1\nctxt 77\nbtime 1\nprocesses 8\n",
             expect![[r#"
@@ -249,7 +243,7 @@ mod tests {
 
     #[test]
     fn softnet_names_the_cpu_by_its_column() {
-        check(
+        Facts::check(
             put_softnet,
             "0000000a 00000001 00000002 0 0 0 0 0 0 0000000b 0 0 00000005 0 0\n",
             expect![[r#"
@@ -259,7 +253,7 @@ mod tests {
                 softnet.steered [5] 11
             "#]],
         );
-        check(
+        Facts::check(
             put_softnet,
             "0000000a 00000001 00000002 0 0 0 0 0 0 0000000b\n",
             expect![[r#"
@@ -270,7 +264,7 @@ mod tests {
 
     #[test]
     fn disks_without_their_partitions() {
-        check(
+        Facts::check(
             put_disks,
             "7 0 loop0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n\
              259 0 nvme0n1 1 0 8 1 2 0 16 1 0 1500 3 0 0 0 0 4 1\n\
@@ -289,7 +283,7 @@ mod tests {
 
     #[test]
     fn interrupts_follow_the_header() {
-        check(
+        Facts::check(
             put_interrupts,
             "      CPU0  CPU2\n 24:  1  2  IO-APIC 5-edge ACPI\nRES: 10 20 Rescheduling interrupts\nCAL: 100 200 Function\nERR: 7\n",
             expect![[r#"

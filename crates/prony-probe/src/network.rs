@@ -293,18 +293,12 @@ fn speed_bits_per_s(folder: &Path) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use expect_test::{Expect, expect};
+    use expect_test::expect;
     use proptest::prelude::*;
-
-    fn check(put: impl Fn(&mut Facts, &str), text: &str, want: Expect) {
-        let mut facts = Facts::new("lb", 0);
-        put(&mut facts, text);
-        want.assert_eq(&facts.listing());
-    }
 
     #[test]
     fn a_missing_column_is_a_gap() {
-        check(
+        Facts::check(
             |f, t| put_table(f, t, "Udp:", UDP, "/proc/net/snmp"),
             "Udp: InDatagrams NoPorts\nUdp: 41 0\n",
             expect![[r#"
@@ -316,7 +310,7 @@ mod tests {
 
     #[test]
     fn sockstat_memory_is_in_pages() {
-        check(
+        Facts::check(
             |f, t| put_sockstat(f, t, 4096.0),
             "sockets: used 18\nTCP: inuse 2 orphan 1 tw 7 alloc 2 mem 3\n",
             expect![[r#"
@@ -330,7 +324,7 @@ mod tests {
 
     #[test]
     fn interfaces_that_carried_nothing_are_left_out() {
-        check(
+        Facts::check(
             put_interfaces,
             "Inter-|   Receive\n face |bytes packets\n  eth0: 10 1 2 3 0 0 0 0 20 4 5 6 0 0 0 0\n tunl0: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
             expect![[r#"

@@ -27,22 +27,13 @@ fn run(id: &str) -> Run {
 
 fn trial(id: u32, good_per_s: f64) -> Trial {
     let plan = LoadPlan {
-        url: "http://10.77.0.2:8080/1k".to_string(),
         connections: 64,
-        threads: 1,
         cpus: vec![1],
         rate: Some(prony_model::Rate(good_per_s)),
-        arrivals: prony_model::Arrivals::Poisson,
-        warmup: prony_model::Nanos::from_millis(500),
-        duration: prony_model::Nanos::from_millis(2000),
-        timeout: prony_model::Nanos::from_millis(10_000),
-        keepalive: true,
-        requests_per_connection: None,
         headers: vec![("Accept".to_string(), "*/*".to_string())],
-        method: "GET".to_string(),
         body: vec![0, 255],
-        requests: vec![],
         seed: u64::MAX,
+        ..LoadPlan::to("http://10.77.0.2:8080/1k")
     };
     let mut histogram = prony_stats::Histogram::new();
     (1..1000).for_each(|us| histogram.record_ns(us * 1000));

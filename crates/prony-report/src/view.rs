@@ -13,7 +13,6 @@ mod load;
 mod proof;
 mod stack;
 
-use crate::number;
 use crate::typescript::{view, words};
 use prony_model::Run;
 use prony_model::run::RunEnd;
@@ -613,7 +612,7 @@ fn run_facts(run: &Run) -> RunFacts {
         id: run.id.clone(),
         version: run.version.clone(),
         command: run.command.clone(),
-        started: number::utc(run.started_unix_ms),
+        started: prony_model::Utc::from_unix_ms(run.started_unix_ms).to_string(),
         started_unix_ms: run.started_unix_ms,
         wall_s: positive(run.cost.wall_s),
         end: end.to_string(),

@@ -3,7 +3,6 @@
 //! A host that has CPU to spare does not feel a small dose; one whose CPUs are full feels all of it. So the capacity is
 //! its own use plus what its CPUs leave idle, and never more than its processes can use at once or its quota allows.
 
-use crate::cost::cpus_used;
 use prony_model::metric::{CGROUP_QUOTA, CPU_IDLE, PROC_CPUS_ALLOWED, PROC_IS_WORKER, PROC_THREADS};
 use prony_model::run::Arm;
 use prony_model::{Gap, Level, Purpose, Run, SeriesSet, Window};
@@ -30,7 +29,7 @@ fn is_as_found(purpose: &Purpose) -> bool {
 
 fn capacity_cpus(run: &Run, host: &str, window: Window) -> Result<f64, Gap> {
     let missing = |reason: &str| Gap::new("intervention", host, reason);
-    let used = cpus_used(run, host, window).ok_or_else(|| {
+    let used = run.process_cpus(host, window).ok_or_else(|| {
         missing("the CPU use of its processes is not known; name them with `process` in the stack file")
     })?;
     let idle = idle_cpus(run, host, window).ok_or_else(|| missing("the idle time of its CPUs is not known"))?;

@@ -1,6 +1,5 @@
 //! The order of a proof's trials, and their numbers.
 
-use crate::cost::cpu_us_per_request;
 use crate::effort::Effort;
 use crate::levels::{order, timed};
 use crate::machine::{Command, arm_label};
@@ -34,20 +33,15 @@ pub(crate) fn conclude(run: &Run, knob: Option<Knob>, seed: u64) -> Proof {
     let trials: Vec<(u32, Arm, TrialNumbers)> = run
         .trials
         .iter()
-        .filter_map(|t| match t.purpose {
-            Purpose::Proof { block, arm } => Some((block, arm, numbers(run, hop.as_deref(), t))),
-            Purpose::Warmup
-            | Purpose::Level { .. }
-            | Purpose::Inspect
-            | Purpose::Intervention { .. }
-            | Purpose::Curve
-            | Purpose::Load => None,
+        .filter_map(|t| {
+            let Purpose::Proof { block, arm } = t.purpose else { return None };
+            Some((block, arm, numbers(run, hop.as_deref(), t)))
         })
         .collect();
     verdict(knob, &trials, predicted, seed)
 }
 
 fn numbers(run: &Run, hop: Option<&str>, trial: &Trial) -> TrialNumbers {
-    let cpu_us = hop.and_then(|h| cpu_us_per_request(run, h, trial.window, trial.result.completed_per_s));
+    let cpu_us = hop.and_then(|hop| run.cpu_us_per_request(hop, trial));
     TrialNumbers::of(&trial.result, cpu_us)
 }

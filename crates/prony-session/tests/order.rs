@@ -21,12 +21,7 @@ fn knob() -> Knob {
 }
 
 fn plan() -> LoadPlan {
-    serde_json::from_value(serde_json::json!({
-        "url": "http://10.0.0.2/", "connections": 8, "threads": 0, "cpus": [], "rate": null, "arrivals": "poisson",
-        "warmup": "0ns", "duration": "1s", "timeout": "1s", "keepalive": true, "requests_per_connection": null,
-        "headers": [], "method": "GET", "body": [], "requests": [], "seed": 7
-    }))
-    .expect("every field of a load plan is there")
+    LoadPlan { connections: 8, seed: 7, ..LoadPlan::to("http://10.0.0.2/") }
 }
 
 /// A world in which every command works; the knob makes the stack `gain` times as fast.

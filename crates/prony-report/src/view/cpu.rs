@@ -3,7 +3,6 @@
 //! A host's shares are of its own CPUs (`host.NAME.cpus`), or of all that were seen when the stack does not say.
 //! CPUs are the machine's: hosts that share a machine and CPUs show each other's work. The hop's own processes stand apart.
 
-use super::load::{hop_cpus, hop_us_per_request};
 use super::{CostView, CpuLevel, HostCostView, HostCpu, finite, positive};
 use crate::names;
 use prony_model::metric::{
@@ -66,8 +65,8 @@ fn level(run: &Run, host: &str, trial: &Trial, label: String, cpus: &BTreeSet<u3
         steal: steal / total,
         iowait: iowait / total,
         idle: idle / total,
-        hop_cpus: hop_cpus(run, host, trial.window),
-        hop_us_per_request: hop_us_per_request(run, host, trial),
+        hop_cpus: run.process_cpus(host, trial.window),
+        hop_us_per_request: run.cpu_us_per_request(host, trial),
     })
 }
 

@@ -5,9 +5,8 @@
 use super::diagnosis::doing;
 use super::{CurvePoint, LevelName, TrialRow, finite, positive};
 use crate::{names, number};
-use prony_model::metric::{CGROUP_USAGE, PROC_SYSTEM, PROC_USER};
-use prony_model::run::{Level, Purpose, Run, Trial, Window};
-use prony_model::{LoadResult, SeriesSet};
+use prony_model::LoadResult;
+use prony_model::run::{Level, Purpose, Run, Trial};
 
 pub(super) fn level_name(level: Level) -> LevelName {
     match level {
@@ -21,27 +20,8 @@ pub(super) fn level_name(level: Level) -> LevelName {
 pub(super) fn cpu_host(run: &Run) -> Option<String> {
     let named = run.diagnosis.as_ref().map(|d| d.verdict.hop.as_str()).filter(|hop| run.stack.host.contains_key(*hop));
     let host = named.or_else(|| run.stack.path().first().copied())?;
-    let seen = run.trials.iter().any(|t| hop_cpus(run, host, t.window).is_some());
+    let seen = run.trials.iter().any(|t| run.process_cpus(host, t.window).is_some());
     seen.then(|| host.to_string())
-}
-
-/// CPUs that the hop's own processes used within a window: by process, else by control group.
-pub(super) fn hop_cpus(run: &Run, host: &str, window: Window) -> Option<f64> {
-    let by_process: Vec<f64> = [PROC_USER, PROC_SYSTEM]
-        .iter()
-        .flat_map(|metric| run.series.items(host, metric))
-        .filter_map(|(_, points)| SeriesSet::rate(points, window))
-        .collect();
-    if by_process.is_empty() {
-        return SeriesSet::rate(run.series.points(host, &CGROUP_USAGE, ""), window);
-    }
-    Some(by_process.iter().sum())
-}
-
-/// CPU time of the hop per request in microseconds: CPUs over requests per second.
-pub(super) fn hop_us_per_request(run: &Run, host: &str, trial: &Trial) -> Option<f64> {
-    let completed_per_s = positive(trial.result.completed_per_s)?;
-    Some(hop_cpus(run, host, trial.window)? * 1e6 / completed_per_s)
 }
 
 /// Every trial of the curve, open loop by rate before closed loop by connections.
@@ -82,7 +62,7 @@ fn point(run: &Run, trial: &Trial, level: Option<LevelName>, label: String, cpu_
         p50_us: latency(result, result.latency.p50_us),
         p99_us: latency(result, result.latency.p99_us),
         error_share: finite(result.error_share()),
-        cpu_us_per_request: cpu_host.and_then(|host| hop_us_per_request(run, host, trial)),
+        cpu_us_per_request: cpu_host.and_then(|host| run.cpu_us_per_request(host, trial)),
         note: note(result),
     }
 }

@@ -179,22 +179,14 @@ pub fn hostile() -> Run {
 /// A plan of a closed loop, or of an open loop when a rate is given.
 pub fn plan(connections: u32, rate_per_s: Option<f64>) -> LoadPlan {
     LoadPlan {
-        url: "http://10.77.0.2:8080/1232".into(),
         connections,
         threads: 1,
         cpus: vec![1],
         rate: rate_per_s.map(Rate),
-        arrivals: Arrivals::Poisson,
         warmup: Nanos::from_millis(500),
         duration: Nanos::from_millis(4000),
-        timeout: Nanos::from_millis(2000),
-        keepalive: true,
-        requests_per_connection: None,
-        headers: vec![],
-        method: "GET".into(),
-        body: vec![],
-        requests: vec![],
         seed: 7,
+        ..LoadPlan::to("http://10.77.0.2:8080/1232")
     }
 }
 
@@ -382,14 +374,9 @@ fn effect(metric: &str, a: f64, b: f64, half: f64) -> Effect {
 
 fn proof(run: &Run) -> Proof {
     let guard = |effect, margin| Guard { effect, margin, held: true, broken: false };
-    let of_trial = |t: &Trial| match t.purpose {
-        Purpose::Proof { arm, .. } => Some((arm, t.result.good_per_s)),
-        Purpose::Warmup
-        | Purpose::Level { .. }
-        | Purpose::Inspect
-        | Purpose::Intervention { .. }
-        | Purpose::Curve
-        | Purpose::Load => None,
+    let of_trial = |t: &Trial| {
+        let Purpose::Proof { arm, .. } = t.purpose else { return None };
+        Some((arm, t.result.good_per_s))
     };
     Proof {
         knob: Some(remedy_knob()),

@@ -6,6 +6,7 @@ use super::{Disruption, Effect, KnobInfo, Plan, expect_read};
 use crate::error::TuneError;
 use crate::step::{Form, KernelFile, Root, Step, group_pids};
 use crate::{Context, Roots};
+use prony_model::cgroup::Version;
 use prony_model::metric::CGROUP_THROTTLED;
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,12 +39,6 @@ pub(crate) struct Quota {
     /// None: no limit.
     quota_us: Option<u64>,
     period_us: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
-    V1,
-    V2,
 }
 
 impl Quota {
