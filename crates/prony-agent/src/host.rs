@@ -3,7 +3,7 @@
 
 use crate::message::{Reply, Request, Restored};
 use crate::sys;
-use prony_model::{Host, Place, Window};
+use prony_model::{Host, Window};
 use prony_probe::Roots;
 use prony_tune::{Context, EntryId, Journal, TuneError};
 use std::path::PathBuf;
@@ -87,11 +87,7 @@ impl HostDesk {
             Some(_) => prony_probe::processes(&self.host, roots).map_err(|gap| gap.reason)?,
             None => Vec::new(),
         };
-        Ok(Context { name: &self.name, host: &self.host, roots: tune_roots(roots), pids, place: self.place() })
-    }
-
-    fn place(&self) -> Place {
-        self.host.at.clone()
+        Ok(Context { name: &self.name, host: &self.host, roots: tune_roots(roots), pids, place: self.host.at.clone() })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The session talks to an [`Agent`] through one trait and assumes no shared memory, clock or file system with it.
 //! Here is the implementation for hosts of this machine, in-process and through the namespace door; a remote one
-//! speaks the same messages. This is the only crate that needs root.
+//! speaks the same messages. Besides the labs this is the only part that needs root.
 //! Invariant: no message carries a command line.
 
 pub mod door;
@@ -29,6 +29,18 @@ pub struct AgentError {
     pub host: String,
     /// What went wrong, and the next step.
     pub reason: String,
+}
+
+impl AgentError {
+    /// The agent ended before it answered.
+    pub fn ended(host: &str) -> Self {
+        Self { host: host.to_string(), reason: "the agent ended before it answered".to_string() }
+    }
+
+    /// The agent answered something that was not asked.
+    pub fn other_reply(host: &str) -> Self {
+        Self { host: host.to_string(), reason: "the agent gave a reply of another kind".to_string() }
+    }
 }
 
 /// What a watch sends.
@@ -59,8 +71,6 @@ pub trait Agent: Send {
 
     /// A request and its reply.
     fn call(&self, request: Request) -> Result<Reply, AgentError> {
-        self.begin(request).recv().unwrap_or_else(|_| {
-            Err(AgentError { host: self.host().to_string(), reason: "the agent ended before it answered".to_string() })
-        })
+        self.begin(request).recv().unwrap_or_else(|_| Err(AgentError::ended(self.host())))
     }
 }

@@ -5,7 +5,7 @@ use crate::host::HostDesk;
 use crate::message::{Reply, Request};
 use crate::sys;
 use crate::{Agent, AgentError, Seen};
-use prony_model::{CpuList, Host};
+use prony_model::{CpuList, Gap, Host};
 use prony_probe::Watch;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,8 +53,7 @@ impl Agent for LocalAgent {
             stop_load.store(false, Ordering::Relaxed);
         }
         let work = move || {
-            let place = desk.host.at.clone();
-            let answer = door::through(&place, |roots| {
+            let answer = door::through(&desk.host.at, |roots| {
                 stand_aside(cpus.as_ref());
                 desk.answer(request, roots, &stop_load)
             });
@@ -76,7 +75,8 @@ impl Agent for LocalAgent {
         let (desk, cpus, stopped) = (Arc::clone(&self.desk), self.observer_cpus.clone(), Arc::clone(&stop));
         let interval = Duration::from_secs_f64(1.0 / per_second.clamp(0.1, 100.0));
         let thread = std::thread::spawn(move || {
-            let _ = door::through(&desk.host.at.clone(), |roots| {
+            let told_outside = seen.clone();
+            let entered = door::through(&desk.host.at, |roots| {
                 stand_aside(cpus.as_ref());
                 let mut watch = Watch::new(&desk.name, &desk.host, roots);
                 let mut told = 0;
@@ -91,6 +91,10 @@ impl Agent for LocalAgent {
                     std::thread::sleep(interval);
                 }
             });
+            if let Err(e) = entered {
+                // The session may have stopped listening; then nobody wants to know.
+                let _ = told_outside.send(Seen::Gap(Gap::new("watch", &desk.name, e.to_string())));
+            }
         });
         self.watch = Some((stop, thread));
     }

@@ -220,10 +220,7 @@ impl<'a> Driver<'a> {
                 Ok(reply) => return reply,
                 Err(RecvTimeoutError::Timeout) => self.drain(),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(AgentError {
-                        host: host.to_string(),
-                        reason: "the agent ended before it answered".to_string(),
-                    });
+                    return Err(AgentError::ended(host));
                 }
             }
             if self.interrupted.load(Ordering::Relaxed) {
@@ -259,7 +256,7 @@ impl<'a> Driver<'a> {
                     inventories.push(inventory);
                     gaps.extend(missing);
                 }
-                Ok(_) => {}
+                Ok(_) => gaps.push(Gap::new("inventory", &host, AgentError::other_reply(&host).reason)),
                 Err(e) => gaps.push(Gap::new("inventory", &host, e.reason)),
             }
             let generator =
@@ -300,7 +297,7 @@ impl<'a> Driver<'a> {
         let looks = if order.purpose == Purpose::Inspect { self.begin_looks(&order.plan) } else { Vec::new() };
         let outcome = match self.wait(&generator, &replies) {
             Ok(Reply::Loaded(window, result)) => self.trial_done(id, order, window, *result),
-            Ok(_) => Outcome::Failed("the generator's agent gave a reply of another kind".to_string()),
+            Ok(_) => Outcome::Failed(AgentError::other_reply(&generator).to_string()),
             Err(e) => Outcome::Failed(e.to_string()),
         };
         for (host, replies) in looks {
@@ -375,14 +372,14 @@ impl<'a> Driver<'a> {
             self.in_force = Some(InForce { host: host.to_string(), id });
             return Ok(change);
         }
-        Err(AgentError { host: host.to_string(), reason: "the agent gave a reply of another kind".to_string() })
+        Err(AgentError::other_reply(host))
     }
 
     fn restore(&mut self) -> Outcome {
         let Some(InForce { host, id }) = self.in_force.take() else { return Outcome::Done };
         match self.ask(&host, Request::Undo { id }) {
             Ok(Reply::Restored(restored)) => Outcome::Restored(restored.state, restored.detail),
-            Ok(_) => Outcome::Failed("the agent gave a reply of another kind".to_string()),
+            Ok(_) => Outcome::Failed(AgentError::other_reply(&host).to_string()),
             Err(e) => Outcome::Failed(e.to_string()),
         }
     }

@@ -7,7 +7,7 @@ use crate::effort::Effort;
 use crate::levels::{order, timed};
 use crate::machine::Command;
 use prony_model::run::Arm;
-use prony_model::{InterventionKind, LoadPlan, Nanos, Purpose, Run};
+use prony_model::{InterventionKind, LoadPlan, Nanos, Purpose, Run, Trial};
 use prony_stats::random::Random;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -135,17 +135,14 @@ pub(crate) fn conclude(run: &mut Run, rounds: &Rounds) {
 
 /// (as found, with intervention) good requests per second of each complete pair.
 fn pairs(run: &Run, index: usize) -> Vec<(f64, f64)> {
-    let rate = |wanted: u32, pair: u32, wanted_arm: Arm| {
-        run.trials
-            .iter()
-            .find(|t| {
-                t.purpose == Purpose::Intervention { index: wanted, pair, arm: wanted_arm } && !t.result.interrupted
-            })
-            .map(|t| t.result.good_per_s)
-            .filter(|x| *x > 0.0)
+    let complete = |t: &&Trial| !t.result.interrupted && t.result.good_per_s > 0.0;
+    let as_found = |pair: u32| {
+        let purpose = Purpose::Intervention { index: 0, pair, arm: Arm::A };
+        run.trials.iter().find(|t| t.purpose == purpose).filter(complete)
     };
-    (0..=u32::from(u8::MAX))
-        .map_while(|pair| Some((rate(0, pair, Arm::A)?, pair)))
-        .filter_map(|(a, pair)| Some((a, rate(index as u32, pair, Arm::B)?)))
-        .collect()
+    let with = run.trials.iter().filter(complete).filter_map(|t| {
+        let Purpose::Intervention { index: of, pair, arm: Arm::B } = t.purpose else { return None };
+        (of as usize == index).then_some((pair, t.result.good_per_s))
+    });
+    with.filter_map(|(pair, good_per_s)| Some((as_found(pair)?.result.good_per_s, good_per_s))).collect()
 }

@@ -27,7 +27,8 @@ pub(crate) fn others(run: &Run, base: &LoadPlan, effort: &Effort) -> Vec<Command
     let mut orders = vec![order(Purpose::Inspect, timed(base, effort.settle, effort.look), "a closer look")];
     let Some(at) = run.level(Level::At) else { return orders };
     let carried = at.result.good_per_s;
-    let whole = base.rate.map_or(carried, |r| r.0);
+    // A rate that is asked for and not carried says nothing about the knee.
+    let whole = base.rate.map_or(carried, |r| r.0.min(carried));
     let below = LoadPlan { rate: Some(Rate((whole * BELOW).max(1.0))), ..timed(base, effort.settle, effort.level) };
     let label = format!("below the knee, {:.0}/s", whole * BELOW);
     orders.push(order(Purpose::Level { level: Level::Below }, below, &label));
@@ -43,7 +44,7 @@ fn beyond(base: &LoadPlan, effort: &Effort) -> Command {
     let plan = timed(base, effort.settle, effort.level);
     let plan = match base.rate {
         Some(rate) => LoadPlan { rate: Some(Rate(rate.0 * BEYOND_RATE)), ..plan },
-        None => LoadPlan { connections: base.connections * BEYOND_CONNECTIONS, ..plan },
+        None => LoadPlan { connections: base.connections.saturating_mul(BEYOND_CONNECTIONS), ..plan },
     };
     order(Purpose::Level { level: Level::Beyond }, plan, "beyond the knee")
 }

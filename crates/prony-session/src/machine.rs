@@ -250,7 +250,15 @@ impl Session {
                 }
             }
             Some(Command::Restore) => self.miss(Gap::new("undo", "", format!("{reason}; run `prony undo`"))),
-            _ => self.stop(RunEnd::Failed { reason }),
+            Some(
+                Command::Survey
+                | Command::Listen
+                | Command::Trial(_)
+                | Command::Turn(_)
+                | Command::Keep
+                | Command::Finish,
+            )
+            | None => self.stop(RunEnd::Failed { reason }),
         }
     }
 

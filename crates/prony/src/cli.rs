@@ -132,10 +132,13 @@ pub(crate) struct DiagnoseArgs {
   prony tune stack.toml                                       the remedy that the diagnosis names
   prony tune stack.toml --knob lb:nginx.worker_processes=4    your own
   prony tune stack.toml --aa                                  change nothing: must say no difference
-  prony tune stack.toml --knobs                               list the knobs")]
+  prony tune --knobs                                          list the knobs")]
 pub(crate) struct TuneArgs {
+    /// A stack file, a lab by name (`prony lab ls`), or a URL
+    #[arg(value_name = "STACK", required_unless_present = "knobs")]
+    pub stack: Option<String>,
     #[command(flatten)]
-    pub target: TargetArgs,
+    pub choice: ChoiceArgs,
     #[command(flatten)]
     pub output: OutputArgs,
     /// Try this knob: NAME=VALUE at the entry of the path, or HOST:NAME=VALUE

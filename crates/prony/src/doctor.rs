@@ -3,8 +3,9 @@
 use crate::Exit;
 use crate::cli::DoctorArgs;
 use crate::home;
-use crate::measure::print;
+use crate::output::print;
 use anyhow::Result;
+use prony_model::cgroup::{Hierarchy, Version};
 use serde::Serialize;
 use std::path::Path;
 
@@ -94,22 +95,17 @@ fn only_directories(e: std::io::Error) -> std::io::Result<usize> {
 }
 
 fn cgroups() -> Check {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let v1 =
-        mounts.lines().find(|l| l.contains(" - cgroup ") && l.split(" - ").nth(1).is_some_and(|t| t.contains("cpu")));
-    let v2 = mounts.lines().find(|l| l.contains(" - cgroup2 "));
-    let point = |line: &str| line.split(' ').nth(4).unwrap_or_default().to_string();
-    let has_cpu = |dir: &str| {
-        std::fs::read_to_string(Path::new(dir).join("cgroup.controllers"))
+    let all = Hierarchy::all(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+    let has_cpu = |hierarchy: &&Hierarchy| {
+        std::fs::read_to_string(Path::new(&hierarchy.point).join("cgroup.controllers"))
             .is_ok_and(|c| c.split_whitespace().any(|w| w == "cpu"))
     };
+    let v2 = all.iter().find(|h| h.version == Version::V2 && has_cpu(h)).map(|h| format!("v2 at {}", h.point));
+    let v1 = all.iter().find(|h| h.is_v1_of("cpu")).map(|h| format!("v1 at {}", h.point));
     let without = "CPU quotas: the intervention on a host's CPU, and cpu-quota-throttled";
-    match (v1, v2) {
-        (_, Some(line)) if has_cpu(&point(line)) => {
-            check("cgroup cpu controller", true, format!("v2 at {}", point(line)), without, "")
-        }
-        (Some(line), _) => check("cgroup cpu controller", true, format!("v1 at {}", point(line)), without, ""),
-        (None, _) => check("cgroup cpu controller", false, "no cgroup with a cpu controller is mounted", without, ""),
+    match v2.or(v1) {
+        Some(seen) => check("cgroup cpu controller", true, seen, without, ""),
+        None => check("cgroup cpu controller", false, "no cgroup with a cpu controller is mounted", without, ""),
     }
 }
 
@@ -145,9 +141,8 @@ fn tools() -> Vec<Check> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<_> = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).collect();
     let find = |tool: &str| folders.iter().map(|f| f.join(tool)).find(|p| p.exists());
-    let missing: Vec<&str> =
+    let mut packages: Vec<&str> =
         TOOLS.iter().filter(|(tool, _, _)| find(tool).is_none()).map(|(_, package, _)| *package).collect();
-    let mut packages = missing;
     packages.dedup();
     let mend = format!("sudo apt-get install -y {}", packages.join(" "));
     TOOLS

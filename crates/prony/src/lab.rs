@@ -2,7 +2,7 @@
 
 use crate::Exit;
 use crate::cli::{LabArgs, LabVerb};
-use crate::measure::print;
+use crate::output::print;
 use crate::source;
 use anyhow::{Context, Result, bail};
 use prony_lab::{Condition, LabState};

@@ -1,15 +1,17 @@
 //! `prony load`: a known load, with wrk's flags and output.
 
+use crate::BadArgument;
 use crate::Exit;
 use crate::cli::{ArrivalsArg, LoadArgs};
-use crate::measure::print;
+use crate::output::print;
 use crate::source;
 use anyhow::{Context, Result, bail};
-use prony_agent::{Agent, LocalAgent, Reply, Request};
-use prony_model::{Arrivals, LoadPlan, LoadResult, RequestSpec, Run, Stack};
+use prony_agent::{Agent, AgentError, LocalAgent, Reply, Request};
+use prony_model::{Arrivals, LoadPlan, LoadResult, RequestSpec, Stack};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// wrk's own default for `-c`.
 const CONNECTIONS: u32 = 10;
@@ -18,14 +20,11 @@ const CONNECTIONS: u32 = 10;
 pub(crate) fn run(args: &LoadArgs) -> Result<Exit> {
     let mut stack = source::stack(&args.target)?;
     if stack.lab.is_some() && stack.host.values().all(|h| h.at == prony_model::Place::Local) {
-        bail!(
-            "`{}` is a lab that is not up: run `prony lab up {0}` and load the stack file that it prints",
-            args.target
-        );
+        let up = format!("run `prony lab up {}` and load the stack file that it prints", args.target);
+        return Err(BadArgument::error(format!("`{}` is a lab that is not up: {up}", args.target)));
     }
     choose(&mut stack, args)?;
-    let seed = args.seed.unwrap_or_else(|| u64::from(std::process::id()).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let mut plan = base_plan(&stack, seed)?;
+    let mut plan = base_plan(&stack, seed(args.seed))?;
     plan.threads = args.threads;
     plan.duration = args.duration;
     plan.warmup = args.warmup;
@@ -53,8 +52,8 @@ fn choose(stack: &mut Stack, args: &LoadArgs) -> Result<()> {
         ArrivalsArg::Poisson => Arrivals::Poisson,
     };
     for header in &args.headers {
-        let (name, value) =
-            header.split_once(':').with_context(|| format!("`{header}` is no header: write 'Name: value'"))?;
+        let wrong = || BadArgument::error(format!("`{header}` is no header: write 'Name: value'"));
+        let (name, value) = header.split_once(':').ok_or_else(wrong)?;
         workload.headers.insert(name.trim().to_string(), value.trim().to_string());
     }
     if let Some(method) = &args.method {
@@ -71,7 +70,7 @@ fn choose(stack: &mut Stack, args: &LoadArgs) -> Result<()> {
     workload.requests_per_connection = args.requests_per_connection.or(workload.requests_per_connection);
     workload.timeout = args.timeout.or(workload.timeout);
     if workload.connections == 0 {
-        bail!("-c 0: at least one connection is needed");
+        return Err(BadArgument::error("-c 0: at least one connection is needed"));
     }
     Ok(())
 }
@@ -83,14 +82,21 @@ fn weighted(text: &str) -> Result<RequestSpec> {
         _ => (text, 1.0),
     };
     if !path.starts_with('/') {
-        bail!("`{text}` is no path: it starts with `/`");
+        return Err(BadArgument::error(format!("`{text}` is no path: it starts with `/`")));
     }
     Ok(RequestSpec { path: path.to_string(), weight, method: None, headers: Default::default(), body: None })
 }
 
+/// The seed that a person names, else one from the clock; the process id tells runs of the same millisecond apart.
+pub(crate) fn seed(named: Option<u64>) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    named.unwrap_or(now.as_millis() as u64 ^ u64::from(std::process::id()))
+}
+
 /// The workload of a stack as a load plan; checks that the target may be loaded, from where the load will come.
 pub(crate) fn base_plan(stack: &Stack, seed: u64) -> Result<LoadPlan> {
-    let plan = prony_load::plan_from(stack, &|path| std::fs::read(path))?;
+    let plan =
+        prony_load::plan_from(stack, &|path| std::fs::read(path)).map_err(|e| BadArgument::error(e.to_string()))?;
     let target = prony_load::check_url(&stack.entry)?;
     let local = prony_model::Place::Local;
     let place = stack.generator().map_or(&local, |(_, host)| &host.at);
@@ -112,30 +118,15 @@ fn send(stack: &Stack, plan: &LoadPlan) -> Result<LoadResult> {
     loop {
         match replies.recv_timeout(Duration::from_millis(50)) {
             Ok(Ok(Reply::Loaded(_, result))) => return Ok(*result),
-            Ok(Ok(_)) => bail!("the generator's agent gave a reply of another kind"),
+            Ok(Ok(_)) => return Err(AgentError::other_reply(name).into()),
             Ok(Err(e)) => bail!("{}", e.reason),
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => bail!("the generator ended before it answered"),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(AgentError::ended(name).into()),
         }
         if interrupted.load(Ordering::Relaxed) {
             agent.stop_load();
         }
     }
-}
-
-/// The result of a limit search for a terminal.
-pub(crate) fn limit_text(limit: &prony_session::Limit, run: &Run) -> String {
-    let least = if limit.generator_limited { "at least " } else { "" };
-    let cause = if limit.generator_limited { " (generator-limited)" } else { "" };
-    let mut text = format!(
-        "limit               {least}{:.0} requests/s{cause} with {} connections\n",
-        limit.limit_per_s, limit.connections
-    );
-    match limit.within_slo_per_s {
-        Some((low, high)) => text += &format!("limit within SLO    {low:.0} held, {high:.0} did not\n"),
-        None => text += "limit within SLO    no [slo] in the stack file\n",
-    }
-    text + &format!("trials              {}\n\n", run.trials.len())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod home;
 mod lab;
 mod load;
 mod measure;
+mod output;
 mod progress;
 mod report;
 mod source;
@@ -33,7 +34,7 @@ const BAD_INPUT: u8 = 2;
 
 /// A mistake in the arguments that clap cannot see.
 #[derive(Debug)]
-pub(crate) struct BadArgument(pub String);
+pub(crate) struct BadArgument(String);
 
 impl std::fmt::Display for BadArgument {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -42,15 +43,28 @@ impl std::fmt::Display for BadArgument {
 }
 impl std::error::Error for BadArgument {}
 
+impl BadArgument {
+    /// The mistake as an error; `text` says what was seen and what would be right.
+    pub fn error(text: impl Into<String>) -> anyhow::Error {
+        Self(text.into()).into()
+    }
+}
+
 fn main() -> ExitCode {
     match run(Cli::parse()) {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(error) => {
             eprintln!("prony: {error:#}");
-            let bad_input = error.is::<BadArgument>() || error.is::<prony_model::InputError>();
-            ExitCode::from(if bad_input { BAD_INPUT } else { FAILED })
+            ExitCode::from(if is_bad_input(&error) { BAD_INPUT } else { FAILED })
         }
     }
+}
+
+fn is_bad_input(error: &anyhow::Error) -> bool {
+    let lab = error.downcast_ref::<prony_lab::LabError>();
+    error.is::<BadArgument>()
+        || error.is::<prony_model::InputError>()
+        || lab.is_some_and(|e| matches!(e, prony_lab::LabError::Stack { .. }))
 }
 
 fn run(cli: Cli) -> anyhow::Result<Exit> {

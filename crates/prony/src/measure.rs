@@ -1,16 +1,18 @@
 //! The commands that run a session: prove, diagnose, tune, limit.
 
+use crate::BadArgument;
 use crate::Exit;
-use crate::cli::{ChoiceArgs, DiagnoseArgs, LimitArgs, OutputArgs, ProveArgs, TargetArgs, TuneArgs};
+use crate::cli::{ChoiceArgs, DiagnoseArgs, LimitArgs, OutputArgs, ProveArgs, TuneArgs};
+use crate::output::{print, write};
 use crate::progress::Progress;
 use crate::{home, load, report, source};
 use anyhow::{Context, Result, bail};
 use prony_lab::UpLab;
-use prony_model::{Event, Knob, KnobId, ProofVerdict, Run, RunEnd, Stack};
+use prony_model::{Event, Knob, KnobId, ProofVerdict, Run, RunEnd, Stack, Utc};
 use prony_report::text::{self, Style};
-use prony_session::{Effort, Goal, Remedy, Session};
+use prony_session::{Effort, Goal, Limit, Remedy, Session};
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -41,13 +43,14 @@ pub(crate) fn tune(args: &TuneArgs) -> Result<Exit> {
         }
         return Ok(Exit::Done);
     }
+    let stack = args.stack.as_deref().context("name a stack file, a lab or a URL")?;
     let remedy = match (&args.knob, args.aa) {
-        (Some(text), _) => Remedy::Chosen(knob(text, &args.target)?),
+        (Some(text), _) => Remedy::Chosen(knob(text, &source::stack(stack)?)?),
         (None, true) => Remedy::Nothing,
         (None, false) => Remedy::Diagnosed,
     };
     let goal = Goal::Prove { remedy, keep: args.keep };
-    finish(measure(&args.target.stack, &args.target.choice, goal, &args.output)?, &args.output)
+    finish(measure(stack, &args.choice, goal, &args.output)?, &args.output)
 }
 
 /// `prony limit STACK`.
@@ -59,7 +62,7 @@ pub(crate) fn limit(args: &LimitArgs) -> Result<Exit> {
 struct Measured {
     run: Run,
     record: Option<PathBuf>,
-    limit: Option<prony_session::Limit>,
+    limit: Option<Limit>,
 }
 
 /// Runs a session on what `name` names; brings a lab up before and takes it down after, whatever happens.
@@ -101,8 +104,7 @@ fn on_stack(
     progress: &mut Progress,
     interrupted: &AtomicBool,
 ) -> Result<Measured> {
-    let seed = choice.seed.unwrap_or_else(|| now_ms() ^ u64::from(std::process::id()));
-    let base = load::base_plan(&stack, seed)?;
+    let base = load::base_plan(&stack, load::seed(choice.seed))?;
     let run = new_run(stack.clone());
     let record = record_path(output, &run)?;
     let writer = match prony_record::Writer::create(&record, &run) {
@@ -147,40 +149,27 @@ fn now_ms() -> u64 {
 
 /// `20261120-231501-1a2b`: sorts by time; the last part tells apart runs of the same second.
 fn run_id(unix_ms: u64) -> String {
-    let days = (unix_ms / 86_400_000) as i64;
-    let seconds = unix_ms / 1000 % 86_400;
-    let (year, month, day) = civil(days);
-    let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let Utc { year, month, day, hour, minute, second } = Utc::from_unix_ms(unix_ms);
     let tail = (unix_ms % 1000 * 65 + u64::from(std::process::id())) & 0xffff;
-    format!("{year:04}{month:02}{day:02}-{h:02}{m:02}{s:02}-{tail:04x}")
-}
-
-/// Days since 1970 as a date (Howard Hinnant, chrono-compatible low-level date algorithms, `civil_from_days`).
-fn civil(days: i64) -> (i64, i64, i64) {
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let doe = z.rem_euclid(146_097);
-    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 };
-    (yoe + era * 400 + i64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
+    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}-{tail:04x}")
 }
 
 /// `NAME=VALUE` or `HOST:NAME=VALUE`.
-fn knob(text: &str, target: &TargetArgs) -> Result<Knob> {
-    let (name, value) =
-        text.split_once('=').with_context(|| format!("`{text}` is no knob: write [HOST:]NAME=VALUE"))?;
+fn knob(text: &str, stack: &Stack) -> Result<Knob> {
+    let wrong = || BadArgument::error(format!("`{text}` is no knob: write [HOST:]NAME=VALUE"));
+    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
     let (host, name) = match name.split_once(':') {
         Some((host, name)) => (Some(host.to_string()), name),
         None => (None, name),
     };
-    let id = KnobId::try_from(name.to_string()).map_err(anyhow::Error::msg)?;
-    let stack = source::stack(&target.stack)?;
+    let id = KnobId::try_from(name.to_string()).map_err(BadArgument::error)?;
     let host = match host.or_else(|| stack.path().first().map(|h| (*h).to_string())) {
         Some(host) if stack.host.contains_key(&host) => host,
-        Some(host) => bail!("the stack has no host `{host}`; it has {}", stack.path().join(", ")),
-        None => bail!("the stack names no host whose knobs could be turned"),
+        Some(host) => {
+            let hosts = stack.path().join(", ");
+            return Err(BadArgument::error(format!("the stack has no host `{host}`; it has {hosts}")));
+        }
+        None => return Err(BadArgument::error("the stack names no host whose knobs could be turned")),
     };
     Ok(Knob { host, id, value: value.to_string() })
 }
@@ -199,14 +188,29 @@ fn finish(measured: Measured, output: &OutputArgs) -> Result<Exit> {
     } else {
         let style = if std::io::stdout().is_terminal() { Style::Ansi } else { Style::Plain };
         if let Some(limit) = &measured.limit {
-            print(&load::limit_text(limit, run));
+            print(&limit_text(limit, run));
         }
         print(&text::verdict(run, style));
         let shown = measured.record.iter().map(|p| format!("recorded in {}", p.display()));
         let report = output.report.iter().map(|p| format!("report in {}", p.display()));
         shown.chain(report).for_each(|line| print(&line));
     }
-    Ok(exit(run))
+    Ok(exit(&measured))
+}
+
+/// The result of a limit search for a terminal.
+fn limit_text(limit: &Limit, run: &Run) -> String {
+    let least = if limit.generator_limited { "at least " } else { "" };
+    let cause = if limit.generator_limited { " (generator-limited)" } else { "" };
+    let mut text = format!(
+        "limit               {least}{:.0} requests/s{cause} with {} connections\n",
+        limit.limit_per_s, limit.connections
+    );
+    match limit.within_slo_per_s {
+        Some((low, high)) => text += &format!("limit within SLO    {low:.0} held, {high:.0} did not\n"),
+        None => text += "limit within SLO    no [slo] in the stack file\n",
+    }
+    text + &format!("trials              {}\n\n", run.trials.len())
 }
 
 /// One object: the diagnosis where there is one, else the limit, with proof and changes beside it.
@@ -229,8 +233,9 @@ fn json(measured: &Measured) -> Result<String> {
     Ok(serde_json::to_string_pretty(&object)?)
 }
 
-fn exit(run: &Run) -> Exit {
-    let limited = run.level(prony_model::Level::At).is_some_and(|t| t.result.generator_limited());
+fn exit(Measured { run, limit, .. }: &Measured) -> Exit {
+    let limited = run.level(prony_model::Level::At).is_some_and(|t| t.result.generator_limited())
+        || limit.as_ref().is_some_and(|l| l.generator_limited);
     match (&run.end, &run.proof) {
         (RunEnd::Interrupted | RunEnd::Open, _) => Exit::NotValid,
         _ if limited => Exit::NotValid,
@@ -239,17 +244,6 @@ fn exit(run: &Run) -> Exit {
         }
         (_, _) => Exit::Done,
     }
-}
-
-/// Results go to stdout; a closed pipe (`| head`) is no error.
-pub(crate) fn print(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end_matches('\n'));
-}
-
-/// Writes a result file, naming it in the error.
-pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// A lab that is taken down when the run is over, also when it ends by an error.
@@ -286,7 +280,5 @@ mod tests {
     #[test]
     fn ids_are_dates() {
         assert!(run_id(1_795_217_701_000).starts_with("20261120-233501-"), "{}", run_id(1_795_217_701_000));
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(19_782), (2024, 2, 29));
     }
 }

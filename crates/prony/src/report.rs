@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::cli::{Format, ReportArgs};
 use crate::home;
-use crate::measure::{print, write};
+use crate::output::{print, write};
 use anyhow::{Result, bail};
 use prony_model::RunEnd;
 use prony_report::text::{self, Style};

@@ -1,8 +1,8 @@
 //! From what a person names (a stack file, a lab, a URL) to a stack.
 
 use crate::BadArgument;
-use anyhow::{Context, Result, bail};
-use prony_model::Stack;
+use anyhow::{Context, Result};
+use prony_model::{InputError, Stack};
 use std::path::Path;
 
 /// A stack file may build on another, which may build on another; more than this is a loop.
@@ -25,7 +25,7 @@ pub(crate) fn stack(name: &str) -> Result<Stack> {
     let near = prony_model::input::nearest(&stem, names.iter().map(String::as_str));
     let hint = near.map(|n| format!("; did you mean the lab `{n}`?")).unwrap_or_default();
     let text = format!("`{name}` is no file, no URL and no lab{hint}; the labs are: {}", names.join(", "));
-    Err(BadArgument(text).into())
+    Err(BadArgument::error(text))
 }
 
 /// A stack file with the files it builds on, the base first.
@@ -34,7 +34,8 @@ fn layers(path: &Path) -> Result<Vec<(String, String)>> {
     let mut next = Some(path.to_path_buf());
     while let Some(path) = next {
         if layers.len() == LAYERS_MAX {
-            bail!("{}: more than {LAYERS_MAX} files build on each other with `base`; is it a circle?", path.display());
+            let message = format!("more than {LAYERS_MAX} files build on each other with `base`; is it a circle?");
+            return Err(InputError::whole(&path.display().to_string(), message).into());
         }
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let name = path.display().to_string();

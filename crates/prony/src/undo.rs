@@ -3,8 +3,8 @@
 use crate::Exit;
 use crate::cli::UndoArgs;
 use crate::home;
-use crate::measure::print;
-use anyhow::Result;
+use crate::output::print;
+use anyhow::{Result, bail};
 
 /// `prony undo`.
 pub(crate) fn run(args: &UndoArgs) -> Result<Exit> {
@@ -14,6 +14,7 @@ pub(crate) fn run(args: &UndoArgs) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let mut exit = Exit::Done;
+    let mut failed = 0;
     for change in &pending {
         if args.dry_run {
             print(&format!("would restore {}", change.what));
@@ -29,9 +30,12 @@ pub(crate) fn run(args: &UndoArgs) -> Result<Exit> {
             }
             Err(e) => {
                 eprintln!("prony: cannot restore {}: {e}", change.what);
-                exit = Exit::GateBroken;
+                failed += 1;
             }
         }
+    }
+    if failed > 0 {
+        bail!("{failed} of {} changes are still in force; mend the cause and run `prony undo` again", pending.len());
     }
     Ok(exit)
 }

@@ -1,0 +1,15 @@
+//! Where results go: stdout or a file. Progress goes elsewhere, see `progress.rs`.
+
+use anyhow::{Context, Result};
+use std::io::Write;
+use std::path::Path;
+
+/// Prints a result. A closed pipe (`| head`) is no error.
+pub(crate) fn print(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end_matches('\n'));
+}
+
+/// Writes a result file, naming it in the error.
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
