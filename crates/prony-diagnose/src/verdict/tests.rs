@@ -321,7 +321,7 @@ mod field {
     }
 
     /// F3 T3: empty file, log to a file 180,148 requests/s with 35 % CPU, buffer=64k 593,022 with all of it. The price
-    /// of a write was not recorded: 4 us is assumed, which four writes of ours in a row show on this kind of machine.
+    /// of a write was not recorded: 4 us is assumed, and nobody measured it.
     #[test]
     fn f3_access_log_of_a_file_server() {
         let server = |x: f64, cpu: (f64, f64, f64), step: f64| {
