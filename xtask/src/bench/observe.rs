@@ -123,7 +123,12 @@ fn page(args: &ObserveArgs, seen: &Seen, busy_before: &str) -> String {
         all += share.unwrap_or_default();
         text += &format!("| {host} | {} |\n", share.map_or("not read".to_string(), |s| format!("{:.2} %", s * 100.0)));
     }
-    text + &format!("| together | {:.2} % |\n", all * 100.0)
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
+    text + &format!(
+        "| together | {:.2} % |\n\nThat is {:.2} % of the {cpus} CPUs: the cost to a stack that CPU time alone limits.\n",
+        all * 100.0,
+        all * 100.0 / cpus as f64
+    )
 }
 
 /// Whether the bar holds, by the interval and not by its middle.
