@@ -2,7 +2,7 @@
 //!
 //! Only programs with a fixed argument list; no shell sees text from a stack file.
 
-use crate::LabError;
+use crate::{LabError, sys};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -53,6 +53,7 @@ impl Tool {
         };
         let mut command = Command::new(self.find("the network of a lab")?);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        sys::dies_with_us(&mut command);
         let mut child = command.spawn().map_err(|e| failed(e.to_string()))?;
         if let Some(mut stdin) = child.stdin.take() {
             // A program that ends before it has read all says why on its standard error; that is what is reported.

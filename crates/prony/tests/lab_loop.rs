@@ -53,7 +53,9 @@ fn needs_root_a_healthy_lab_has_no_fault() {
     let home = scratch();
     let said = prony_at(home.path(), &["diagnose", "proxy", "--quick", "--watch-only", "--json"]);
     let cause = json(&said.out)["verdict"]["cause"].as_str().unwrap_or_default().to_string();
-    assert!(["cpu-saturated-kernel", "cpu-saturated-user"].contains(&cause.as_str()), "{}", said.out);
+    // Which honest end it is depends on how quiet the machine is; a fault it never is.
+    let honest = ["cpu-saturated-kernel", "cpu-saturated-user", "generator-saturated", "none", "inconclusive"];
+    assert!(honest.contains(&cause.as_str()), "{}", said.out);
 }
 
 #[test]
@@ -76,4 +78,69 @@ fn needs_root_an_interrupted_proof_leaves_nothing_changed() {
     let code = child.wait().expect("it ends").code();
     assert!(matches!(code, Some(0 | 4)), "{code:?}");
     assert!(prony_at(home.path(), &["undo"]).out.contains("nothing is left changed"));
+}
+
+/// A lab that is taken down with the test.
+struct Lab {
+    id: String,
+    file: String,
+    home: tempfile::TempDir,
+}
+
+impl Lab {
+    fn up(name: &str) -> Self {
+        let home = scratch();
+        let said = prony_at(home.path(), &["lab", "up", name, "--json"]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        let up = json(&said.out);
+        let text = |key: &str| up[key].as_str().expect("the lab says so").to_string();
+        Self { id: text("id"), file: text("file"), home }
+    }
+
+    /// The proxy's configuration, byte for byte.
+    fn config(&self) -> Vec<u8> {
+        let stack = std::fs::read_to_string(&self.file).expect("the lab wrote it");
+        let table: toml::Table = stack.parse().expect("it is TOML");
+        let path = table["host"]["lb"]["config"].as_str().expect("the proxy has a configuration").to_string();
+        std::fs::read(path).expect("it is there")
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        prony_at(self.home.path(), &["lab", "down", &self.id]);
+    }
+}
+
+#[test]
+fn needs_root_a_killed_tuning_is_undone_by_prony_undo() {
+    if !root("a lab") {
+        return;
+    }
+    let _alone = alone();
+    let lab = Lab::up("proxy-keepalive-off");
+    let before = lab.config();
+    let mut changed = 0;
+    for after_ms in [3000, 3700, 4400, 5100] {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_prony"))
+            .args(["tune", &lab.file, "--quick", "--quiet", "--knob", "nginx.upstream_keepalive=64"])
+            .env("PRONY_HOME", lab.home.path())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("the binary was built with the tests");
+        std::thread::sleep(std::time::Duration::from_millis(after_ms));
+        child.kill().expect("it still runs");
+        child.wait().expect("it ends");
+        changed += usize::from(lab.config() != before);
+        let said = prony_at(lab.home.path(), &["undo"]);
+        assert_eq!(said.code, 0, "{} {}", said.out, said.err);
+        assert_eq!(String::from_utf8_lossy(&lab.config()), String::from_utf8_lossy(&before));
+    }
+    assert!(changed > 0, "no kill hit a change in force: the test shows nothing");
+    // The run that was killed last is still readable.
+    let runs = std::fs::read_dir(lab.home.path().join("runs")).expect("runs were recorded").flatten();
+    let last = runs.map(|e| e.path()).max().expect("a run was recorded");
+    let said = prony_at(lab.home.path(), &["report", last.to_str().unwrap(), "--format", "json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
 }

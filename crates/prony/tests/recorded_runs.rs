@@ -1,0 +1,45 @@
+//! Every recorded run in `testdata/runs` gives the verdict that its name says: `CAUSE.HOP[.note].prony`.
+
+use std::path::{Path, PathBuf};
+
+fn runs() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/runs");
+    let entries = std::fs::read_dir(folder).expect("the folder is part of the source");
+    let mut runs: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    runs.retain(|path| path.extension().is_some_and(|e| e == "prony"));
+    runs.sort();
+    runs
+}
+
+#[test]
+fn recorded_runs_give_the_verdict_of_their_names() {
+    let mut wrong = Vec::new();
+    for path in runs() {
+        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        let mut words = name.split('.');
+        let (cause, hop) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        // The record is opened from a copy: reading may recover what a killed writer left, and that must not change the source.
+        let copy = tempfile::tempdir().expect("a temporary folder can be made");
+        let file = copy.path().join(&name);
+        std::fs::copy(&path, &file).expect("the record can be copied");
+        let run = prony_record::read(&file).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let verdict = prony_diagnose::diagnose(&run).verdict;
+        if (verdict.cause.as_str(), verdict.hop.as_str()) != (cause, hop) {
+            wrong.push(format!("{name}: {} at {}: {}", verdict.cause, verdict.hop, verdict.summary));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn recorded_runs_cover_what_the_labs_plant() {
+    let recorded: Vec<String> = runs()
+        .iter()
+        .filter_map(|path| Some(path.file_name()?.to_string_lossy().split('.').next()?.to_string()))
+        .collect();
+    for lab in prony_lab::builtin_names() {
+        let Some(expected) = prony_lab::expected(lab) else { continue };
+        let covered = expected.causes.iter().any(|cause| recorded.iter().any(|r| r == cause));
+        assert!(covered, "no run of lab `{lab}` is recorded (one of {:?})", expected.causes);
+    }
+}
