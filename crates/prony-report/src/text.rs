@@ -34,11 +34,6 @@ impl Style {
         self.wrap("1", text)
     }
 
-    /// What may be passed over.
-    pub fn dim(self, text: &str) -> String {
-        self.wrap("2", text)
-    }
-
     /// In the colour of its meaning.
     pub fn toned(self, tone: Tone, text: &str) -> String {
         match tone {

@@ -60,3 +60,91 @@ fn idle_cpus(run: &Run, host: &str, window: Window) -> Option<f64> {
         .collect();
     (!idle.is_empty()).then(|| idle.iter().sum::<f64>().min(allowed.unwrap_or(f64::INFINITY)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::MadeRun;
+    use expect_test::{Expect, expect};
+    use prony_model::metric::PROC_RUN;
+
+    const AT: Purpose = Purpose::Level { level: Level::At };
+    const LB: &str = "[host.lb]\n";
+
+    /// `lb` with one worker that uses so many CPUs, on a machine whose CPUs idle so much.
+    fn worker(hosts: &str, used: f64, idle: &[f64]) -> MadeRun {
+        showing(MadeRun::of(hosts).trial(AT, 1000.0), used, idle)
+    }
+
+    fn showing(run: MadeRun, used: f64, idle: &[f64]) -> MadeRun {
+        let run = run.shows(&PROC_RUN, "7", used).shows(&PROC_THREADS, "7", 1.0).shows(&PROC_IS_WORKER, "7", 1.0);
+        idle.iter().enumerate().fold(run, |run, (cpu, idle)| run.shows(&CPU_IDLE, &cpu.to_string(), *idle))
+    }
+
+    /// What is left of the CPU at a dose of 20 %.
+    fn check(run: MadeRun, want: Expect) {
+        want.assert_eq(&match slowed_cpus(&run.run, "lb", 0.2) {
+            Ok(cpus) => format!("{cpus:.3} CPUs"),
+            Err(gap) => gap.to_string(),
+        });
+    }
+
+    #[test]
+    fn a_host_is_slowed_by_a_share_of_what_it_could_get() {
+        check(worker(LB, 0.3, &[0.7]), expect!["0.800 CPUs"]);
+        check(worker(LB, 0.95, &[0.05]), expect!["0.800 CPUs"]);
+        // Others use the other half of its CPU.
+        check(worker(LB, 0.4, &[0.1]), expect!["0.400 CPUs"]);
+    }
+
+    #[test]
+    fn a_quota_is_all_it_can_get() {
+        check(worker(LB, 0.5, &[0.5]).shows(&CGROUP_QUOTA, "", 0.5), expect!["0.400 CPUs"]);
+        check(worker(LB, 0.5, &[0.5]).shows(&CGROUP_QUOTA, "", 4.0), expect!["0.800 CPUs"]);
+    }
+
+    #[test]
+    fn one_worker_on_two_cpus_can_use_one() {
+        let master = |run: MadeRun| run.shows(&PROC_THREADS, "6", 1.0).shows(&PROC_IS_WORKER, "6", 0.0);
+        check(master(worker(LB, 0.6, &[0.7, 0.7])), expect!["0.800 CPUs"]);
+        let two = worker(LB, 1.2, &[0.4, 0.4]).shows(&PROC_THREADS, "8", 1.0).shows(&PROC_IS_WORKER, "8", 1.0);
+        check(two, expect!["1.600 CPUs"]);
+    }
+
+    #[test]
+    fn only_its_own_cpus_count() {
+        let two_threads = |hosts| worker(hosts, 0.5, &[0.2, 1.0]).shows(&PROC_THREADS, "7", 2.0);
+        check(two_threads("[host.lb]\ncpus = \"0\"\n"), expect!["0.560 CPUs"]);
+        check(two_threads(LB).shows(&PROC_CPUS_ALLOWED, "7", 1.0), expect!["1.200 CPUs"]);
+        check(two_threads(LB), expect!["1.360 CPUs"]);
+    }
+
+    #[test]
+    fn the_least_disturbed_trial_as_found_counts() {
+        let arm = |arm| Purpose::Intervention { index: 1, pair: 0, arm };
+        let disturbed = worker(LB, 0.5, &[0.1]);
+        let quiet = showing(disturbed.trial(arm(Arm::A), 1000.0), 0.9, &[0.1]);
+        check(showing(quiet.trial(arm(Arm::B), 800.0), 0.5, &[2.0]), expect!["0.800 CPUs"]);
+    }
+
+    #[test]
+    fn the_kernel_takes_no_smaller_quota_than_a_millisecond() {
+        check(worker(LB, 0.01, &[0.0]), expect!["0.100 CPUs"]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_a_gap() {
+        let idle_only = MadeRun::of(LB).trial(AT, 1000.0).shows(&CPU_IDLE, "0", 0.5);
+        check(
+            idle_only,
+            expect![
+                "intervention of lb: the CPU use of its processes is not known; name them with `process` in the stack file"
+            ],
+        );
+        check(worker(LB, 0.3, &[]), expect!["intervention of lb: the idle time of its CPUs is not known"]);
+        check(
+            MadeRun::of(LB).trial(Purpose::Warmup, 1000.0),
+            expect!["intervention of lb: the workload was not run at its own level"],
+        );
+    }
+}

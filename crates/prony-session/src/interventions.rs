@@ -146,3 +146,149 @@ fn pairs(run: &Run, index: usize) -> Vec<(f64, f64)> {
     });
     with.filter_map(|(pair, good_per_s)| Some((as_found(pair)?.result.good_per_s, good_per_s))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MadeRun, plan as base};
+    use expect_test::{Expect, expect};
+    use prony_model::{Intervention, Knob, KnobId};
+
+    fn planned(what: InterventionKind, control: bool) -> Intervention {
+        let target = if control { "s1" } else { "lb" }.to_string();
+        Intervention { target, what, control, dose: 0.2, elasticity: None, low: None, high: None, pairs: 0 }
+    }
+
+    fn removal() -> InterventionKind {
+        let knob = Knob { host: "lb".into(), id: KnobId::NginxWorkerProcesses, value: "2".into() };
+        InterventionKind::Removal { knob }
+    }
+
+    fn run(interventions: Vec<Intervention>) -> Run {
+        Run { interventions, ..MadeRun::of("[host.lb]\n[host.s1]\n").run }
+    }
+
+    /// The commands as words; behind a trial stands its pair.
+    fn words(queue: &VecDeque<Command>) -> String {
+        let word = |command: &Command| match command {
+            Command::Intervene { index } => format!("slow{index}"),
+            Command::Restore => "restore".to_string(),
+            Command::Trial(order) => match order.purpose {
+                Purpose::Intervention { pair, arm: Arm::A, .. } => format!("as-found.{pair}"),
+                Purpose::Intervention { index, pair, arm: Arm::B } => format!("trial{index}.{pair}"),
+                ref other => panic!("{other:?} is no part of an intervention"),
+            },
+            other => panic!("{other:?} is no part of an intervention"),
+        };
+        queue.iter().map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    fn check(run: &Run, want: Expect) {
+        let effort = Effort { pairs: 3, ..Effort::quick() };
+        want.assert_eq(&words(&plan(run, &base(), &effort, 7)));
+    }
+
+    #[test]
+    fn every_pair_has_its_baseline_and_whatever_is_slowed_is_restored() {
+        let run = run(vec![planned(InterventionKind::Cpu, false), planned(InterventionKind::Cpu, true)]);
+        check(
+            &run,
+            expect![
+                "slow1 trial1.0 restore as-found.0 slow0 trial0.0 restore as-found.1 slow0 trial0.1 restore slow1 trial1.1 restore slow1 trial1.2 restore as-found.2 slow0 trial0.2 restore"
+            ],
+        );
+    }
+
+    #[test]
+    fn more_connections_change_no_host() {
+        let run = run(vec![planned(InterventionKind::Concurrency, false)]);
+        check(&run, expect!["trial0.0 as-found.0 trial0.1 as-found.1 as-found.2 trial0.2"]);
+        let queue = plan(&run, &base(), &Effort::quick(), 7);
+        let with = queue.iter().filter(|c| matches!(c, Command::Trial(t) if t.plan.connections == 10)).count();
+        assert_eq!(with, Effort::quick().pairs as usize, "8 connections and 20 % more, rounded");
+    }
+
+    #[test]
+    fn a_removal_has_few_pairs() {
+        let run = run(vec![planned(removal(), false), planned(InterventionKind::Cpu, true)]);
+        let queue = plan(&run, &base(), &Effort::default(), 7);
+        let count = |wanted: usize| queue.iter().filter(|c| **c == Command::Intervene { index: wanted }).count();
+        assert_eq!((count(0), count(1)), (REMOVAL_PAIRS as usize, Effort::default().pairs as usize));
+    }
+
+    #[test]
+    fn the_order_is_random_but_of_the_seed() {
+        let run = run(vec![planned(InterventionKind::Cpu, false)]);
+        let order = |seed| words(&plan(&run, &base(), &Effort::default(), seed));
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1), order(2));
+        assert!(plan(&self::run(vec![]), &base(), &Effort::default(), 1).is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_dropped_and_nothing_else() {
+        let run = run(vec![planned(InterventionKind::Cpu, false), planned(InterventionKind::Cpu, true)]);
+        let mut queue = plan(&run, &base(), &Effort { pairs: 3, ..Effort::quick() }, 7);
+        while queue.pop_front() != Some(Command::Intervene { index: 1 }) {}
+        let mut rounds = Rounds::default();
+        rounds.give_up(1, &mut queue);
+        expect![
+            "as-found.0 slow0 trial0.0 restore as-found.1 slow0 trial0.1 restore as-found.2 slow0 trial0.2 restore"
+        ]
+        .assert_eq(&words(&queue));
+    }
+
+    /// Pairs of a stack of 1,000 requests/s: intervention 0 makes it `effects[0]` times as fast, and so on.
+    fn played(run: Run, effects: &[f64], pairs: u32) -> Run {
+        let mut made = MadeRun { run };
+        for pair in 0..pairs {
+            let noise = 1.0 + 0.001 * f64::from(pair % 3);
+            made = made.trial(Purpose::Intervention { index: 0, pair, arm: Arm::A }, 1000.0 * noise);
+            for (index, effect) in effects.iter().enumerate() {
+                let purpose = Purpose::Intervention { index: index as u32, pair, arm: Arm::B };
+                made = made.trial(purpose, 1000.0 * effect / noise);
+            }
+        }
+        made.run
+    }
+
+    fn concluded(mut run: Run, rounds: &Rounds) -> String {
+        conclude(&mut run, rounds);
+        let line = |i: &Intervention| match (i.elasticity, i.low, i.high) {
+            (Some(e), Some(low), Some(high)) => format!("{}: {e:.2} [{low:.2}, {high:.2}] of {}\n", i.target, i.pairs),
+            _ => format!("{}: not known, of {}\n", i.target, i.pairs),
+        };
+        run.interventions.iter().map(line).collect()
+    }
+
+    #[test]
+    fn pairs_become_elasticities() {
+        let kinds = [InterventionKind::Cpu, InterventionKind::Cpu, InterventionKind::Concurrency, removal()];
+        let all = kinds.into_iter().enumerate().map(|(i, what)| planned(what, i == 1)).collect();
+        let run = played(run(all), &[0.8, 1.0, 1.2, 1.5], 6);
+        expect![[r#"
+            lb: 1.01 [0.99, 1.03] of 6
+            s1: 0.01 [-0.01, 0.03] of 6
+            lb: 0.99 [0.97, 1.01] of 6
+            lb: 0.50 [0.49, 0.50] of 6
+        "#]]
+        .assert_eq(&concluded(run.clone(), &Rounds::default()));
+        let mut rounds = Rounds::default();
+        rounds.give_up(1, &mut VecDeque::new());
+        expect![[r#"
+            lb: 1.01 [0.99, 1.03] of 6
+            s1: not known, of 6
+            lb: 0.99 [0.97, 1.01] of 6
+            lb: 0.50 [0.49, 0.50] of 6
+        "#]]
+        .assert_eq(&concluded(run, &rounds));
+    }
+
+    #[test]
+    fn a_pair_without_its_baseline_drops_only_itself() {
+        let mut run = played(run(vec![planned(InterventionKind::Cpu, false)]), &[0.8], 6);
+        run.trials[2].result.interrupted = true;
+        run.trials[5].result.good_per_s = 0.0;
+        assert_eq!(pairs(&run, 0).len(), 4);
+    }
+}

@@ -58,3 +58,64 @@ pub(crate) fn timed(base: &LoadPlan, settle: Nanos, duration: Nanos) -> LoadPlan
 pub(crate) fn order(purpose: Purpose, plan: LoadPlan, label: &str) -> Command {
     Command::Trial(Box::new(TrialOrder { purpose, plan, label: label.to_string() }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MadeRun, plan};
+    use expect_test::{Expect, expect};
+
+    /// The trials after one at the level At that carried 1,000 requests/s.
+    fn check(rate: Option<Rate>, want: Expect) {
+        let run = MadeRun::of("").trial(Purpose::Level { level: Level::At }, 1000.0).run;
+        let base = LoadPlan { rate, ..plan() };
+        let lines = others(&run, &base, &Effort::default()).into_iter().map(|command| {
+            let Command::Trial(order) = command else { panic!("{command:?} is no trial") };
+            let load = order.plan.rate.map_or("closed loop".to_string(), |rate| rate.to_string());
+            format!("{}: {load}, {} connections, {}\n", order.label, order.plan.connections, order.plan.duration)
+        });
+        want.assert_eq(&lines.collect::<String>());
+    }
+
+    #[test]
+    fn a_closed_loop_is_read_at_half_its_throughput_and_with_twice_its_connections() {
+        check(
+            None,
+            expect![[r#"
+            a closer look: closed loop, 8 connections, 3s
+            below the knee, 500/s: 500/s, 8 connections, 5s
+            beyond the knee: closed loop, 16 connections, 5s
+            load curve, 25 %: 250/s, 8 connections, 2s
+            load curve, 75 %: 750/s, 8 connections, 2s
+            load curve, 90 %: 900/s, 8 connections, 2s
+        "#]],
+        );
+    }
+
+    #[test]
+    fn an_open_loop_is_read_at_shares_of_what_it_carried() {
+        check(
+            Some(Rate(900.0)),
+            expect![[r#"
+            a closer look: 900/s, 8 connections, 3s
+            below the knee, 450/s: 450/s, 8 connections, 5s
+            beyond the knee: 1.35k/s, 8 connections, 5s
+            load curve, 25 %: 225/s, 8 connections, 2s
+            load curve, 75 %: 675/s, 8 connections, 2s
+            load curve, 90 %: 810/s, 8 connections, 2s
+        "#]],
+        );
+        // Only half of the asked rate was carried: the level below the knee must lie below the knee.
+        check(
+            Some(Rate(2000.0)),
+            expect![[r#"
+            a closer look: 2k/s, 8 connections, 3s
+            below the knee, 500/s: 500/s, 8 connections, 5s
+            beyond the knee: 3k/s, 8 connections, 5s
+            load curve, 25 %: 250/s, 8 connections, 2s
+            load curve, 75 %: 750/s, 8 connections, 2s
+            load curve, 90 %: 900/s, 8 connections, 2s
+        "#]],
+        );
+    }
+}

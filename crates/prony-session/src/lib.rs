@@ -14,6 +14,8 @@ mod limit;
 mod machine;
 mod proofs;
 mod quiet;
+#[cfg(test)]
+mod testing;
 
 pub use driver::{DriveError, connect, drive};
 pub use effort::Effort;

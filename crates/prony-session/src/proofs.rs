@@ -45,3 +45,57 @@ fn numbers(run: &Run, hop: Option<&str>, trial: &Trial) -> TrialNumbers {
     let cpu_us = hop.and_then(|hop| run.cpu_us_per_request(hop, trial));
     TrialNumbers::of(&trial.result, cpu_us)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MadeRun, plan as base};
+    use prony_model::{KnobId, ProofVerdict};
+
+    fn knob() -> Knob {
+        Knob { host: "lb".into(), id: KnobId::NginxWorkerProcesses, value: "2".into() }
+    }
+
+    #[test]
+    fn the_knob_is_turned_for_b_and_only_for_b() {
+        for seed in 0..50 {
+            let (mut turned, mut trials) = (false, Vec::new());
+            for command in plan(Some(&knob()), &base(), &Effort::default(), seed) {
+                match command {
+                    Command::Turn(_) => turned = true,
+                    Command::Restore => turned = false,
+                    Command::Trial(order) => {
+                        let Purpose::Proof { block, arm } = order.purpose else { panic!("{order:?}") };
+                        assert_eq!(turned, arm == Arm::B, "seed {seed}, block {block}");
+                        trials.push((block, arm));
+                    }
+                    other => panic!("{other:?} is no part of a proof"),
+                }
+            }
+            assert!(!turned, "seed {seed}: it is restored at the end");
+            for block in 0..Effort::default().blocks {
+                let count = |arm| trials.iter().filter(|t| **t == (block, arm)).count();
+                assert_eq!((count(Arm::A), count(Arm::B)), (2, 2), "seed {seed}, block {block}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_turned_when_a_is_compared_with_a() {
+        let queue = plan(None, &base(), &Effort::default(), 1);
+        assert!(queue.iter().all(|c| matches!(c, Command::Trial(_))));
+    }
+
+    #[test]
+    fn the_numbers_are_those_of_the_proof_alone() {
+        let mut made = MadeRun::of("[host.lb]\n").trial(Purpose::Warmup, 10.0);
+        for block in 0..5 {
+            for (arm, rate) in [(Arm::A, 1000.0), (Arm::B, 1200.0), (Arm::B, 1201.0), (Arm::A, 1001.0)] {
+                made = made.trial(Purpose::Proof { block, arm }, rate);
+            }
+        }
+        let proof = conclude(&made.run, Some(knob()), 1);
+        assert_eq!((proof.verdict, proof.trials.len()), (ProofVerdict::Better, 20));
+        assert!((proof.effect.effect - 0.2).abs() < 0.01, "{:?}", proof.effect);
+    }
+}

@@ -14,13 +14,7 @@ pub fn blocks(blocks: u32, seed: u64) -> Vec<(u32, Arm)> {
     starts.flat_map(|(first, block)| [first, other(first), other(first), first].map(|arm| (block, arm))).collect()
 }
 
-/// Trials of `pairs` pairs, each AB or BA: (pair, arm) in the order to run them. Half of them start with A.
-pub fn pairs(pairs: u32, seed: u64) -> Vec<(u32, Arm)> {
-    let starts = starts(pairs, seed).into_iter().zip(0..);
-    starts.flat_map(|(first, pair)| [first, other(first)].map(|arm| (pair, arm))).collect()
-}
-
-/// The first arm of each of `n` groups: as many A as B, in random order.
+/// The first arm of each of `n` blocks: as many A as B, in random order.
 fn starts(n: u32, seed: u64) -> Vec<Arm> {
     let mut random = Random::new(seed);
     let even = if random.below(2) == 0 { Arm::A } else { Arm::B };
@@ -41,24 +35,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn count(trials: &[(u32, Arm)], group: u32, arm: Arm) -> usize {
-        trials.iter().filter(|trial| **trial == (group, arm)).count()
+    fn count(trials: &[(u32, Arm)], block: u32, arm: Arm) -> usize {
+        trials.iter().filter(|trial| **trial == (block, arm)).count()
     }
 
     proptest! {
         #[test]
-        fn every_group_has_both_arms_and_starts_are_even(n in 0u32..40, seed: u64) {
-            let (quads, twos) = (blocks(n, seed), pairs(n, seed));
-            prop_assert_eq!((quads.len(), twos.len()), (4 * n as usize, 2 * n as usize));
-            for group in 0..n {
-                prop_assert_eq!((count(&quads, group, Arm::A), count(&quads, group, Arm::B)), (2, 2));
-                prop_assert_eq!((count(&twos, group, Arm::A), count(&twos, group, Arm::B)), (1, 1));
+        fn every_block_has_both_arms_and_starts_are_even(n in 0u32..40, seed: u64) {
+            let trials = blocks(n, seed);
+            prop_assert_eq!(trials.len(), 4 * n as usize);
+            for block in 0..n {
+                prop_assert_eq!((count(&trials, block, Arm::A), count(&trials, block, Arm::B)), (2, 2));
             }
-            for (trials, size) in [(&quads, 4), (&twos, 2)] {
-                let a_first = trials.chunks(size).filter(|group| group[0].1 == Arm::A).count();
-                prop_assert!(a_first.abs_diff(n as usize - a_first) <= 1);
-            }
-            prop_assert!(quads.chunks(4).all(|q| q[0].1 == q[3].1 && q[1].1 == q[2].1 && q[0].1 != q[1].1));
+            let a_first = trials.chunks(4).filter(|block| block[0].1 == Arm::A).count();
+            prop_assert!(a_first.abs_diff(n as usize - a_first) <= 1);
+            prop_assert!(trials.chunks(4).all(|q| q[0].1 == q[3].1 && q[1].1 == q[2].1 && q[0].1 != q[1].1));
         }
     }
 

@@ -82,20 +82,6 @@ pub fn compare_share(metric: &str, pairs: &[(Failures, Failures)]) -> Option<Eff
     })
 }
 
-/// The median of all averages of two values (each with itself, too): a location that a few outliers cannot move far.
-/// A cross-check for the mean of differences. None without values.
-///
-/// Hodges, Lehmann 1963, "Estimates of location based on rank tests", Ann. Math. Statist. 34.
-pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
-    let mut averages: Vec<f64> = Vec::with_capacity(values.len() * (values.len() + 1) / 2);
-    for (i, a) in values.iter().enumerate() {
-        averages.extend(values[i..].iter().map(|b| (a + b) / 2.0));
-    }
-    averages.sort_by(f64::total_cmp);
-    let (low, high) = (averages.len().checked_sub(1)? / 2, averages.len() / 2);
-    Some((averages[low] + averages[high]) / 2.0)
-}
-
 /// Two-sided p of the hypothesis that each difference could as well have had the other sign: the share of sign
 /// patterns whose sum is at least as far from 0 as the one seen. Exact up to 20 differences.
 ///
@@ -173,7 +159,6 @@ mod tests {
         assert_eq!(compare("x", &[(1.0, 2.0), (0.0, 1.0), (1.0, 1.0)]), None);
         assert_eq!(compare("x", &[(1.0, f64::NAN); 3]), None);
         assert_eq!(compare_share("x", &[(failures(0, 0), failures(0, 9)); 3]), None);
-        assert_eq!(hodges_lehmann(&[]), None);
     }
 
     #[test]
@@ -195,12 +180,6 @@ mod tests {
         let calm = (failures(0, 10_000), failures(0, 10_000));
         let effect = compare_share("error_share", &[calm, (failures(0, 10_000), failures(500, 10_000)), calm, calm]);
         assert!(effect.clone().unwrap().low < 0.0, "{effect:?}");
-    }
-
-    #[test]
-    fn hodges_lehmann_shrugs_at_an_outlier() {
-        assert_eq!(hodges_lehmann(&[1.0, 2.0, 3.0]), Some(2.0));
-        assert!(hodges_lehmann(&[1.0, 1.1, 0.9, 1.0, 50.0]).unwrap() < 1.2);
     }
 
     /// 2000 experiments of 8 pairs without a difference, trials spreading by 2 %.
