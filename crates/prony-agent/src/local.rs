@@ -123,3 +123,68 @@ impl Drop for LocalAgent {
         self.stop_watch();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_model::{LoadPlan, Place};
+
+    fn agent(at: Place) -> LocalAgent {
+        LocalAgent::new("lb", &Host { at, ..Host::default() }, PathBuf::from("/nonexistent"), None)
+    }
+
+    #[test]
+    fn an_agent_tells_a_time_that_goes_on() {
+        let agent = agent(Place::Local);
+        let now = || match agent.call(Request::Hello) {
+            Ok(Reply::Hello { now_ns }) => now_ns,
+            other => panic!("{other:?}"),
+        };
+        let first = now();
+        assert!(first > 0 && now() > first);
+    }
+
+    #[test]
+    fn a_watch_sends_samples_until_it_is_stopped() {
+        let mut agent = agent(Place::Local);
+        let (sender, seen) = channel();
+        agent.start_watch(100.0, sender);
+        let first = seen.iter().find_map(|seen| match seen {
+            Seen::Sample(sample) => Some(sample),
+            Seen::Gap(_) => None,
+        });
+        assert_eq!(first.unwrap().host, "lb");
+        agent.stop_watch();
+        seen.iter().for_each(drop); // This ends only because the watch has ended.
+    }
+
+    #[test]
+    fn a_host_that_cannot_be_entered_is_an_error_and_its_watch_a_gap() {
+        let mut agent = agent(Place::Netns("no-such".into()));
+        let error = agent.call(Request::Hello).unwrap_err().to_string();
+        assert!(error.starts_with("host lb: there is no network namespace `no-such`"), "{error}");
+        let (sender, seen) = channel();
+        agent.start_watch(100.0, sender);
+        let seen: Vec<Seen> = seen.iter().collect();
+        assert!(
+            matches!(&seen[..], [Seen::Gap(gap)] if gap.host == "lb" && gap.reason.contains("no-such")),
+            "{seen:?}"
+        );
+    }
+
+    #[test]
+    fn a_load_that_nobody_answers_is_an_error_of_the_host() {
+        // Port 1 of loopback: nothing listens there.
+        let plan = LoadPlan { duration: prony_model::Nanos::from_millis(10), ..LoadPlan::to("http://127.0.0.1:1/") };
+        let error = agent(Place::Local).call(Request::Load(Box::new(plan))).unwrap_err();
+        assert_eq!(error.host, "lb");
+        assert!(error.reason.contains("127.0.0.1:1"), "{}", error.reason);
+    }
+
+    #[test]
+    fn a_knob_without_its_server_is_an_error_with_the_next_step() {
+        let knob = prony_model::KnobId::NginxWorkerProcesses;
+        let error = agent(Place::Local).call(Request::Read(knob)).unwrap_err().to_string();
+        assert!(error.starts_with("host lb: "), "{error}");
+    }
+}

@@ -90,3 +90,39 @@ impl From<prony_tune::Undone> for Restored {
         Self { state: undone.state, detail }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<T: Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>(message: &T) {
+        let wire = serde_json::to_string(message).unwrap();
+        assert_eq!(serde_json::from_str::<T>(&wire).unwrap(), *message, "{wire}");
+    }
+
+    #[test]
+    fn messages_survive_the_wire() {
+        let knob = Knob { host: "lb".into(), id: KnobId::Sysctl("net.core.somaxconn".into()), value: "4096".into() };
+        check(&Request::Look { duration: Nanos::from_millis(1500) });
+        check(&Request::Load(Box::new(LoadPlan::to("http://10.0.0.2/"))));
+        check(&Request::Read(knob.id.clone()));
+        check(&Request::Apply(knob.clone()));
+        check(&Request::SlowCpu { cpus: 0.8 });
+        let (before, permanent, diff) = ("128".to_string(), String::new(), String::new());
+        let change = Change { knob, before, permanent, diff, state: ChangeState::Applied };
+        check(&Reply::Applied { id: 7, change });
+        check(&Reply::Loaded(Window { from_ns: 1, to_ns: 2 }, Box::default()));
+        check(&Reply::Restored(Restored { state: ChangeState::Conflict, detail: "left alone".into() }));
+    }
+
+    #[test]
+    fn an_undo_without_notes_says_how_it_ended() {
+        let undone = |state, notes: &[&str]| {
+            let notes = notes.iter().map(|n| (*n).to_string()).collect();
+            Restored::from(prony_tune::Undone { state, notes }).detail
+        };
+        assert_eq!(undone(ChangeState::Undone, &[]), "as it was before");
+        assert_eq!(undone(ChangeState::Conflict, &[]), "someone else changed it meanwhile");
+        assert_eq!(undone(ChangeState::Undone, &["a", "b"]), "a; b");
+    }
+}

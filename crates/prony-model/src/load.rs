@@ -267,3 +267,39 @@ impl LoadResult {
         if self.completed == 0 { 0.0 } else { cpu_us / self.completed as f64 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(held: bool, generator_limited: bool) -> Gate {
+        Gate { name: "cpu".into(), held, detail: String::new(), generator_limited }
+    }
+
+    #[test]
+    fn a_result_is_valid_when_every_gate_held_and_it_ran_to_its_end() {
+        let with = |gates: Vec<Gate>, interrupted| LoadResult { gates, interrupted, ..LoadResult::default() };
+        assert!(with(vec![gate(true, true)], false).is_valid());
+        assert!(!with(vec![gate(true, true)], true).is_valid());
+        let (steady, generator) = (with(vec![gate(false, false)], false), with(vec![gate(false, true)], false));
+        assert_eq!((steady.is_valid(), steady.generator_limited()), (false, false));
+        assert_eq!((generator.is_valid(), generator.generator_limited()), (false, true));
+    }
+
+    #[test]
+    fn a_failed_request_counts_once() {
+        // 90 complete responses, 10 of them with an error status, and 10 timeouts: 20 of 100 requests failed.
+        let errors = ErrorCounts { status: 10, timeout: 10, ..ErrorCounts::default() };
+        let result = LoadResult { completed: 90, errors, ..LoadResult::default() };
+        assert!((result.error_share() - 0.2).abs() < 1e-12);
+        assert_eq!(LoadResult::default().error_share(), 0.0);
+    }
+
+    #[test]
+    fn the_generators_cost_is_that_of_all_its_threads() {
+        let thread = ThreadUse { user_us: 100.0, system_us: 300.0, wall_us: 1000.0 };
+        let result = LoadResult { completed: 200, threads: vec![thread; 2], ..LoadResult::default() };
+        assert_eq!(result.generator_cpu_us_per_request(), 4.0);
+        assert_eq!(LoadResult::default().generator_cpu_us_per_request(), 0.0);
+    }
+}

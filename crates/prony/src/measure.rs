@@ -277,6 +277,48 @@ impl Drop for LabGuard {
 mod tests {
     use super::*;
 
+    fn measured(run: Run, limit: Option<Limit>) -> Measured {
+        Measured { run: Run { end: RunEnd::Done, ..run }, record: None, limit }
+    }
+
+    fn proven(verdict: ProofVerdict) -> Run {
+        Run { proof: Some(prony_model::Proof { verdict, ..Default::default() }), ..Run::default() }
+    }
+
+    #[test]
+    fn exit_codes_tell_how_it_ended() {
+        assert_eq!(exit(&measured(Run::default(), None)), Exit::Done);
+        assert_eq!(exit(&measured(proven(ProofVerdict::Inconclusive), None)), Exit::Done);
+        assert_eq!(exit(&measured(proven(ProofVerdict::Worse), None)), Exit::GateBroken);
+        let limited = Limit { generator_limited: true, ..Limit::default() };
+        assert_eq!(exit(&measured(Run::default(), Some(limited))), Exit::NotValid);
+        let cut = Measured { run: Run { end: RunEnd::Interrupted, ..Run::default() }, record: None, limit: None };
+        assert_eq!(exit(&cut), Exit::NotValid);
+    }
+
+    #[test]
+    fn a_limit_of_the_generator_is_a_lower_bound() {
+        let limit = Limit { limit_per_s: 24_817.3, connections: 64, generator_limited: true, ..Limit::default() };
+        let text = limit_text(&limit, &Run::default());
+        assert!(text.contains("at least 24817 requests/s (generator-limited) with 64 connections"), "{text}");
+        let within = Limit { within_slo_per_s: Some((900.0, 917.0)), ..Limit::default() };
+        assert!(limit_text(&within, &Run::default()).contains("900 held, 917 did not"));
+    }
+
+    #[test]
+    fn knobs_name_their_host_or_mean_the_entry() {
+        let stack = Stack::parse("s", "entry = \"http://a/\"\n[host.lb]\ncalls = [\"s1\"]\n[host.s1]\n").unwrap();
+        let host = |text: &str| knob(text, &stack).map(|k| k.host);
+        assert_eq!(host("nginx.backlog=511").unwrap(), "lb");
+        assert_eq!(host("s1:nginx.backlog=511").unwrap(), "s1");
+        for (wrong, said) in
+            [("nginx.backlog", "NAME=VALUE"), ("s3:nginx.backlog=1", "`s3`"), ("nginx.bcklog=1", "nginx.backlog")]
+        {
+            let error = host(wrong).unwrap_err();
+            assert!(error.is::<BadArgument>() && error.to_string().contains(said), "{error}");
+        }
+    }
+
     #[test]
     fn ids_are_dates() {
         assert!(run_id(1_795_217_701_000).starts_with("20261120-233501-"), "{}", run_id(1_795_217_701_000));

@@ -36,11 +36,42 @@ fn a_stack_that_is_no_file_names_the_labs() {
 }
 
 #[test]
+fn wrong_arguments_are_told_from_failures() {
+    let url = "http://127.0.0.1:1/";
+    for (args, says) in [
+        (vec!["load", "-c", "0", url], "at least one connection"),
+        (vec!["load", "-H", "nonsense", url], "Name: value"),
+        (vec!["load", "--path", "a", url], "starts with `/`"),
+        (vec!["load", "--cpus", "3-1", url], "`3-1` is not a list of CPUs"),
+        (vec!["load", "ftp://127.0.0.1/"], "http://"),
+        (vec!["tune", url, "--knob", "nginx.bcklog=1"], "nginx.backlog"),
+        (vec!["tune"], "STACK"),
+    ] {
+        let said = prony(&args);
+        assert_eq!(said.code, 2, "{args:?}: {}", said.err);
+        assert!(said.err.contains(says), "{args:?}: {}", said.err);
+    }
+    assert_eq!(prony(&["tune", "--knobs"]).code, 0);
+}
+
+#[test]
+fn a_bad_list_of_cpus_names_its_line() {
+    let dir = scratch();
+    let file = dir.path().join("stack.toml");
+    std::fs::write(&file, "entry = \"http://127.0.0.1/\"\n[host.c]\nrole = \"generator\"\ncpus = \"0-9999\"\n")
+        .unwrap();
+    let said = prony(&["limit", file.to_str().unwrap()]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("stack.toml:4: `0-9999` is not a list of CPUs"), "{}", said.err);
+}
+
+#[test]
 fn a_circle_of_bases_ends() {
     let dir = scratch();
     let file = dir.path().join("a.toml");
     std::fs::write(&file, "base = \"a.toml\"\n").unwrap();
     let said = prony(&["diagnose", file.to_str().unwrap()]);
+    assert_eq!(said.code, 2);
     assert!(said.err.contains("circle"), "{}", said.err);
 }
 
