@@ -170,15 +170,16 @@ mod tests {
 
     /// The commands as words; behind a trial stands its pair.
     fn words(queue: &VecDeque<Command>) -> String {
-        let word = |command: &Command| match command {
-            Command::Intervene { index } => format!("slow{index}"),
-            Command::Restore => "restore".to_string(),
-            Command::Trial(order) => match order.purpose {
-                Purpose::Intervention { pair, arm: Arm::A, .. } => format!("as-found.{pair}"),
-                Purpose::Intervention { index, pair, arm: Arm::B } => format!("trial{index}.{pair}"),
-                ref other => panic!("{other:?} is no part of an intervention"),
-            },
-            other => panic!("{other:?} is no part of an intervention"),
+        let word = |command: &Command| {
+            if let Command::Intervene { index } = command {
+                return format!("slow{index}");
+            }
+            let Command::Trial(order) = command else {
+                assert_eq!(*command, Command::Restore);
+                return "restore".to_string();
+            };
+            let Purpose::Intervention { index, pair, arm } = order.purpose else { panic!("{order:?}") };
+            if arm == Arm::A { format!("as-found.{pair}") } else { format!("trial{index}.{pair}") }
         };
         queue.iter().map(word).collect::<Vec<_>>().join(" ")
     }

@@ -61,15 +61,13 @@ mod tests {
         for seed in 0..50 {
             let (mut turned, mut trials) = (false, Vec::new());
             for command in plan(Some(&knob()), &base(), &Effort::default(), seed) {
-                match command {
-                    Command::Turn(_) => turned = true,
-                    Command::Restore => turned = false,
-                    Command::Trial(order) => {
-                        let Purpose::Proof { block, arm } = order.purpose else { panic!("{order:?}") };
-                        assert_eq!(turned, arm == Arm::B, "seed {seed}, block {block}");
-                        trials.push((block, arm));
-                    }
-                    other => panic!("{other:?} is no part of a proof"),
+                if let Command::Trial(order) = command {
+                    let Purpose::Proof { block, arm } = order.purpose else { panic!("{order:?}") };
+                    assert_eq!(turned, arm == Arm::B, "seed {seed}, block {block}");
+                    trials.push((block, arm));
+                } else {
+                    turned = command == Command::Turn(knob());
+                    assert!(turned || command == Command::Restore, "{command:?} is no part of a proof");
                 }
             }
             assert!(!turned, "seed {seed}: it is restored at the end");
