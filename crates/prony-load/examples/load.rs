@@ -30,7 +30,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "responses {}", result.responses_total)?;
     writeln!(out, "completed_per_s {:.0}", result.completed_per_s)?;
-    writeln!(out, "cpu_us_per_request {:.3}", result.generator_cpu_us_per_request())?;
+    let cpu_us = result.generator_cpu_us_per_request().ok_or("no request was completed")?;
+    writeln!(out, "cpu_us_per_request {cpu_us:.3}")?;
     writeln!(out, "p50_us {:.1}", result.latency.p50_us)?;
     writeln!(out, "p99_us {:.1}", result.latency.p99_us)?;
     writeln!(out, "lag_p50_us {:.1}", result.schedule_lag.p50_us)?;

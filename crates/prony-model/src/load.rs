@@ -261,10 +261,10 @@ impl LoadResult {
         if ended == 0 { 0.0 } else { self.errors.total() as f64 / ended as f64 }
     }
 
-    /// CPU time of the generator per completed request, in microseconds.
-    pub fn generator_cpu_us_per_request(&self) -> f64 {
+    /// CPU time of the generator per completed request, in microseconds; none when none was completed or no thread was seen.
+    pub fn generator_cpu_us_per_request(&self) -> Option<f64> {
         let cpu_us: f64 = self.threads.iter().map(|t| t.user_us + t.system_us).sum();
-        if self.completed == 0 { 0.0 } else { cpu_us / self.completed as f64 }
+        (self.completed > 0 && !self.threads.is_empty()).then(|| cpu_us / self.completed as f64)
     }
 }
 
@@ -299,7 +299,7 @@ mod tests {
     fn the_generators_cost_is_that_of_all_its_threads() {
         let thread = ThreadUse { user_us: 100.0, system_us: 300.0, wall_us: 1000.0 };
         let result = LoadResult { completed: 200, threads: vec![thread; 2], ..LoadResult::default() };
-        assert_eq!(result.generator_cpu_us_per_request(), 4.0);
-        assert_eq!(LoadResult::default().generator_cpu_us_per_request(), 0.0);
+        assert_eq!(result.generator_cpu_us_per_request(), Some(4.0));
+        assert_eq!(LoadResult::default().generator_cpu_us_per_request(), None);
     }
 }

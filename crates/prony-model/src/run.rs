@@ -138,8 +138,8 @@ pub struct HostCost {
 /// What prony itself cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// CPU time of the generator per request at the operating point, in microseconds.
-    pub generator_cpu_us_per_request: f64,
+    /// CPU time of the generator per request at the operating point, in microseconds; none when no request was completed.
+    pub generator_cpu_us_per_request: Option<f64>,
     /// Per host.
     pub hosts: BTreeMap<String, HostCost>,
     /// Wall time of the whole run in seconds.

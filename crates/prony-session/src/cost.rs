@@ -37,7 +37,7 @@ mod tests {
         result.threads = vec![ThreadUse { user_us: 3e4, system_us: 5e4, wall_us: 1e6 }];
         let made = made.trial(Purpose::Curve, 2_000.0).shows(&CGROUP_USAGE, "", 0.9);
         let cost = of(&made.run);
-        assert_eq!((cost.wall_s, cost.generator_cpu_us_per_request), (3.0, 8.0));
+        assert_eq!((cost.wall_s, cost.generator_cpu_us_per_request), (3.0, Some(8.0)));
         let lb = &cost.hosts["lb"];
         assert!(
             (lb.observe_cpu_share.unwrap() - 0.01).abs() < 1e-9 && (lb.cpu_us_per_request.unwrap() - 50.0).abs() < 1e-9

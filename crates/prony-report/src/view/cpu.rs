@@ -78,5 +78,6 @@ pub(super) fn cost(run: &Run) -> CostView {
         observe_cpu_share: cost.observe_cpu_share.and_then(finite),
         cpu_us_per_request: cost.cpu_us_per_request.and_then(finite),
     });
-    CostView { generator_cpu_us_per_request: positive(cost.generator_cpu_us_per_request), hosts: hosts.collect() }
+    let generator_cpu_us_per_request = cost.generator_cpu_us_per_request.and_then(positive);
+    CostView { generator_cpu_us_per_request, hosts: hosts.collect() }
 }

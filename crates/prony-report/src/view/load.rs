@@ -109,7 +109,7 @@ fn row(run: &Run, trial: &Trial) -> TrialRow {
         p50_us: latency(result, result.latency.p50_us),
         p99_us: latency(result, result.latency.p99_us),
         errors: result.errors.total(),
-        generator_us_per_request: positive(result.generator_cpu_us_per_request()),
+        generator_us_per_request: result.generator_cpu_us_per_request().and_then(positive),
         note: note(result),
     }
 }

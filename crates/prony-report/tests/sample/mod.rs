@@ -436,7 +436,7 @@ fn inventory() -> Vec<Inventory> {
 fn cost(wall_s: f64) -> Cost {
     let host = |share: f64, us: f64| HostCost { observe_cpu_share: Some(share), cpu_us_per_request: Some(us) };
     Cost {
-        generator_cpu_us_per_request: 4.9,
+        generator_cpu_us_per_request: Some(4.9),
         hosts: BTreeMap::from([
             ("client".to_string(), HostCost { observe_cpu_share: Some(0.004), cpu_us_per_request: None }),
             ("lb".to_string(), host(0.006, 78.2)),
