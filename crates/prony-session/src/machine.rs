@@ -5,7 +5,7 @@ use crate::interventions::Rounds;
 use crate::limit::LimitSearch;
 use crate::{cost, interventions, levels, limit, proofs, quiet};
 use prony_model::knob::ChangeState;
-use prony_model::run::{Arm, Inventory};
+use prony_model::run::Inventory;
 use prony_model::{Change, Event, Gap, Knob, Level, LoadPlan, Purpose, Run, RunEnd, Sample, Trial, Window};
 use std::collections::VecDeque;
 
@@ -416,12 +416,4 @@ fn no_answer(trial: &Trial) -> String {
     let most = what.iter().filter(|(n, _)| *n > 0).max_by_key(|(n, _)| *n);
     let what = most.map_or("nothing came back".to_string(), |(n, text)| format!("{n} {text}"));
     format!("{} gave no answer at all: {what}; check the URL and the server with `curl -v {0}`", trial.plan.url)
-}
-
-/// Which arm a proof trial belongs to.
-pub(crate) fn arm_label(arm: Arm) -> &'static str {
-    match arm {
-        Arm::A => "A",
-        Arm::B => "B",
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::effort::Effort;
 use crate::levels::{order, timed};
-use crate::machine::{Command, arm_label};
+use crate::machine::Command;
 use prony_model::run::Arm;
 use prony_model::{Knob, LoadPlan, Proof, Purpose, Run, Trial};
 use prony_stats::prove::{TrialNumbers, verdict};
@@ -44,6 +44,14 @@ pub(crate) fn conclude(run: &Run, knob: Option<Knob>, seed: u64) -> Proof {
 fn numbers(run: &Run, hop: Option<&str>, trial: &Trial) -> TrialNumbers {
     let cpu_us = hop.and_then(|hop| run.cpu_us_per_request(hop, trial));
     TrialNumbers::of(&trial.result, cpu_us)
+}
+
+/// An arm, for the person who watches.
+fn arm_label(arm: Arm) -> &'static str {
+    match arm {
+        Arm::A => "A",
+        Arm::B => "B",
+    }
 }
 
 #[cfg(test)]
