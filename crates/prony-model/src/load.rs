@@ -1,8 +1,12 @@
 //! What to send, and what came back: the plan and the result of one load, without the engine.
 
+use crate::profile::Profile;
+use crate::script::Script;
+use crate::tls::TlsPlan;
 use crate::units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// How arrivals are spaced in open loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,11 +43,43 @@ fn one() -> f64 {
     1.0
 }
 
+/// What is spoken on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// HTTP/1.1 (RFC 9112).
+    #[default]
+    Http1,
+    /// HTTP/2 (RFC 9113): by ALPN over TLS, with prior knowledge without.
+    Http2,
+}
+
 /// Everything the engine needs to know of one load. Self-contained: no file is read later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPlan {
-    /// The entry URL, `http://HOST[:PORT]/PATH`.
+    /// The entry URL, `http[s]://HOST[:PORT]/PATH`.
     pub url: String,
+    /// What is spoken.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// Most requests in flight on one connection: streams of HTTP/2, pipelining of HTTP/1.1.
+    #[serde(default = "one_request")]
+    pub depth: u32,
+    /// How connections of an `https` URL are secured.
+    #[serde(default)]
+    pub tls: TlsPlan,
+    /// Connect there instead of to the URL's host: `ADDRESS:PORT` or `unix:PATH`, connections in turn.
+    #[serde(default)]
+    pub connect_to: Vec<String>,
+    /// Use every address that the host's name has, in turn, instead of the first that answers.
+    #[serde(default)]
+    pub all_addresses: bool,
+    /// Local addresses that connections come from, in turn; empty: the kernel's choice.
+    #[serde(default)]
+    pub sources: Vec<IpAddr>,
+    /// Most connections opened per second over all threads; none: as needed.
+    #[serde(default)]
+    pub connect_rate: Option<Rate>,
     /// Connections over all threads.
     pub connections: u32,
     /// Threads; 0: one per CPU in `cpus`, at most one per connection.
@@ -52,6 +88,9 @@ pub struct LoadPlan {
     pub cpus: Vec<u32>,
     /// Open loop at this rate over all threads; none: closed loop.
     pub rate: Option<Rate>,
+    /// How the rate goes over time, instead of `rate`.
+    #[serde(default)]
+    pub profile: Option<Profile>,
     /// Spacing of arrivals in open loop.
     pub arrivals: Arrivals,
     /// Not counted, before `duration`.
@@ -60,6 +99,12 @@ pub struct LoadPlan {
     pub duration: Nanos,
     /// Give up on a response after this time on the wire.
     pub timeout: Nanos,
+    /// In open loop: a request that could not begin within this time of its intended one is shed, not sent.
+    #[serde(default)]
+    pub deadline: Option<Nanos>,
+    /// End after that many requests, if that comes before `duration`.
+    #[serde(default)]
+    pub requests_max: Option<u64>,
     /// Whether a connection serves more than one request.
     pub keepalive: bool,
     /// Close a connection after that many requests; none: never.
@@ -72,8 +117,15 @@ pub struct LoadPlan {
     pub body: Vec<u8>,
     /// The requests; empty: only the URL's own path.
     pub requests: Vec<RequestSpec>,
+    /// A scenario, instead of `requests`.
+    #[serde(default)]
+    pub script: Option<Script>,
     /// Seed of every random choice.
     pub seed: u64,
+}
+
+fn one_request() -> u32 {
+    1
 }
 
 /// Seed of every load that names none, so that the same command sends the same requests.
@@ -90,22 +142,38 @@ impl LoadPlan {
     pub fn to(url: &str) -> Self {
         Self {
             url: url.to_string(),
+            protocol: Protocol::default(),
+            depth: 1,
+            tls: TlsPlan::default(),
+            connect_to: Vec::new(),
+            all_addresses: false,
+            sources: Vec::new(),
+            connect_rate: None,
             connections: 1,
             threads: 0,
             cpus: Vec::new(),
             rate: None,
+            profile: None,
             arrivals: Arrivals::default(),
             warmup: WARMUP,
             duration: DURATION,
             timeout: TIMEOUT,
+            deadline: None,
+            requests_max: None,
             keepalive: true,
             requests_per_connection: None,
             headers: Vec::new(),
             method: "GET".to_string(),
             body: Vec::new(),
             requests: Vec::new(),
+            script: None,
             seed: SEED,
         }
+    }
+
+    /// Whether arrivals follow a schedule and do not wait for answers.
+    pub fn is_open_loop(&self) -> bool {
+        self.rate.is_some() || self.profile.is_some()
     }
 }
 
@@ -128,6 +196,15 @@ pub struct ErrorCounts {
     pub no_local_port: u64,
     /// A socket could not be made because the generator had no file descriptor left: its own limit.
     pub no_descriptor: u64,
+    /// The TLS handshake failed, or the peer sent an alert.
+    #[serde(default)]
+    pub tls: u64,
+    /// Shed: its deadline passed before a connection was free for it. It was never sent.
+    #[serde(default)]
+    pub deadline: u64,
+    /// A complete answer that the scenario's check did not accept (also counted as completed).
+    #[serde(default)]
+    pub check: u64,
 }
 
 impl ErrorCounts {
@@ -141,6 +218,9 @@ impl ErrorCounts {
             + self.status
             + self.no_local_port
             + self.no_descriptor
+            + self.tls
+            + self.deadline
+            + self.check
     }
 }
 
@@ -193,6 +273,35 @@ pub struct Gate {
     pub detail: String,
     /// Whether its failure means that the generator was the limit (`at least X`), rather than that the result is not valid.
     pub generator_limited: bool,
+}
+
+/// How a load goes, as a live screen shows it. Sums over all threads since the counted time began, unless said otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadProgress {
+    /// Time since the load began, warm-up included.
+    pub elapsed: Nanos,
+    /// Warm-up and counted time together.
+    pub total: Nanos,
+    /// Whether the warm-up still runs: nothing is counted yet.
+    pub warming_up: bool,
+    /// Requests whose turn came.
+    pub intended: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Complete answers.
+    pub completed: u64,
+    /// Requests in flight now.
+    pub in_flight: u64,
+    /// Connections open now.
+    pub connections: u64,
+    /// Failures by kind.
+    pub errors: ErrorCounts,
+    /// Latency since the last progress, from the intended time in open loop.
+    pub latency: Latency,
+    /// CPU share of each generator thread since the last progress: 1 is a whole CPU.
+    pub cpu: Vec<f64>,
+    /// 99th percentile of the schedule lag since the last progress, in microseconds; none in closed loop.
+    pub lag_us_p99: Option<f64>,
 }
 
 /// The result of one load.
@@ -257,7 +366,7 @@ impl LoadResult {
 
     /// Share of begun requests that failed; 0 when none was begun.
     pub fn error_share(&self) -> f64 {
-        let ended = self.completed + self.errors.total() - self.errors.status;
+        let ended = self.completed + self.errors.total() - self.errors.status - self.errors.check;
         if ended == 0 { 0.0 } else { self.errors.total() as f64 / ended as f64 }
     }
 
