@@ -7,6 +7,7 @@ use crate::cpus::CpuList;
 use crate::input::{InputError, nearest};
 use crate::lab::LabSpec;
 use crate::load::{Arrivals, RequestSpec};
+use crate::tls::TlsSpec;
 use crate::units::{Bytes, Nanos, Rate, Share};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -221,6 +222,9 @@ pub struct Workload {
     /// Give up on a response after this time on the wire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Nanos>,
+    /// How connections of an `https` entry are secured.
+    #[serde(skip_serializing_if = "TlsSpec::is_default")]
+    pub tls: TlsSpec,
 }
 
 /// `paths = { format = "/f%d", count = 600 }`: /f0 to /f599.
@@ -249,6 +253,7 @@ impl Default for Workload {
             requests: Vec::new(),
             paths: None,
             timeout: None,
+            tls: TlsSpec::default(),
         }
     }
 }
@@ -452,7 +457,7 @@ errors = "0.1%"
         check(
             "entry = \"http://a/\"\n[workload]\nconections = 3\n",
             expect![[
-                r#"stack.toml:3: unknown field `conections`, expected one of `connections`, `rate`, `arrivals`, `headers`, `method`, `body`, `body_file`, `body_bytes`, `keepalive`, `requests_per_connection`, `requests`, `paths`, `timeout`; did you mean `connections`?"#
+                r#"stack.toml:3: unknown field `conections`, expected one of `connections`, `rate`, `arrivals`, `headers`, `method`, `body`, `body_file`, `body_bytes`, `keepalive`, `requests_per_connection`, `requests`, `paths`, `timeout`, `tls`; did you mean `connections`?"#
             ]],
         );
         check(
