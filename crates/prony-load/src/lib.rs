@@ -7,6 +7,7 @@
 
 pub mod error;
 pub mod gates;
+pub mod null_server;
 pub mod plan;
 pub mod target;
 
