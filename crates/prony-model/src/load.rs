@@ -208,6 +208,21 @@ pub struct ErrorCounts {
 }
 
 impl ErrorCounts {
+    /// Adds the counts of another thread or trial.
+    pub fn add(&mut self, other: &Self) {
+        self.connect += other.connect;
+        self.write += other.write;
+        self.read += other.read;
+        self.timeout += other.timeout;
+        self.protocol += other.protocol;
+        self.status += other.status;
+        self.no_local_port += other.no_local_port;
+        self.no_descriptor += other.no_descriptor;
+        self.tls += other.tls;
+        self.deadline += other.deadline;
+        self.check += other.check;
+    }
+
     /// Requests that failed, whatever the reason.
     pub fn total(&self) -> u64 {
         self.connect
@@ -304,6 +319,25 @@ pub struct LoadProgress {
     pub lag_us_p99: Option<f64>,
 }
 
+/// What happened within one stretch of the counted time, about a second long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadInterval {
+    /// Its begin, since the counted time began.
+    pub from: Nanos,
+    /// Its end, since the counted time began.
+    pub to: Nanos,
+    /// Requests whose turn came.
+    pub intended: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Complete answers, whatever their status.
+    pub completed: u64,
+    /// Failures of every kind, see [`ErrorCounts::total`].
+    pub failed: u64,
+    /// Latency of the answers completed in it, from the intended time in open loop.
+    pub latency: Latency,
+}
+
 /// The result of one load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
@@ -343,6 +377,9 @@ pub struct LoadResult {
     pub schedule_lag: Latency,
     /// Completed responses in each whole second of the counted time.
     pub per_second: Vec<u64>,
+    /// The counted time in stretches, each with its latency; empty when nobody asked for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<LoadInterval>,
     /// CPU use of each generator thread.
     pub threads: Vec<ThreadUse>,
     /// Requests in flight, as a mean over the counted time.
