@@ -12,7 +12,9 @@ pub mod prove;
 pub mod random;
 pub mod steady;
 mod student;
+pub mod threshold;
 
 pub use elasticity::Elasticity;
 pub use histogram::{Histogram, merge_latencies};
 pub use random::Random;
+pub use threshold::{EarlyStop, evaluate};
