@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use sys::{Epoll, Ready};
 
 /// How often the thread looks whether it shall end. A guess: nobody notices 20 ms at the end of a calibration.
@@ -18,6 +19,10 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Short answers are laid out many times in a row up to this size, so that pipelined requests take one system call.
 /// A guess: the default send buffer of a socket is larger.
 const BLOCK_BYTES: usize = 16 * 1024;
+/// Descriptors wanted: both sides of 1024 connections, which may be in one process, and what else is open. A guess.
+const DESCRIPTORS: u64 = 4096;
+/// Wait when no connection can be taken, so that a lack of descriptors does not cost a whole CPU. A guess.
+const REST: Duration = Duration::from_millis(1);
 /// What ends a head.
 const HEAD_END: &[u8; 4] = b"\r\n\r\n";
 
@@ -54,6 +59,7 @@ impl NullServer {
     /// # Errors
     /// When the kernel gives no socket, no port, no thread, or not that CPU.
     pub fn start(answer: NullAnswer, cpu: Option<u32>) -> io::Result<Self> {
+        crate::sys::descriptor_limit(DESCRIPTORS);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -161,7 +167,12 @@ impl Service {
 
     /// Takes every connection that waits. One that cannot be watched is dropped: its client sees a reset and counts it.
     fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => return thread::sleep(REST),
+            };
             let fd = stream.as_raw_fd();
             let prepared = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
             if prepared.and_then(|()| self.epoll.watch_peer(fd)).is_ok() {
