@@ -1,5 +1,9 @@
 //! Flags and help of every command. No work is done here.
 
+mod calibrate_args;
+
+pub(crate) use calibrate_args::CalibrateArgs;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use prony_model::{CpuList, Nanos, Rate};
 use std::path::PathBuf;
@@ -41,6 +45,8 @@ pub(crate) enum Command {
     Undo(UndoArgs),
     /// What can and cannot be measured here, and how to mend that
     Doctor(DoctorArgs),
+    /// The generator's own ceiling on this machine
+    Calibrate(CalibrateArgs),
 }
 
 /// Where a run is recorded and how its result is printed.

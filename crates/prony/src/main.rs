@@ -1,5 +1,6 @@
 //! The `prony` binary: flags in, exit code out. The work is done in the crates; this one wires them.
 
+mod calibrate;
 mod cli;
 mod doctor;
 mod home;
@@ -78,5 +79,6 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Lab(args) => lab::run(&args),
         Command::Undo(args) => undo::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
     }
 }
