@@ -6,6 +6,7 @@
 pub mod csv;
 mod html;
 mod markdown;
+pub mod load_output;
 pub mod names;
 pub mod number;
 pub mod text;

@@ -36,6 +36,11 @@ impl Histogram {
         us(self.hdr.max())
     }
 
+    /// Buckets that HdrHistogram divides the range of values into, each twice as wide as the one before.
+    pub fn buckets(&self) -> u8 {
+        self.hdr.buckets()
+    }
+
     /// Quantiles in steps that halve with each halving of the distance to 100 %, as HdrHistogram's own texts have them
     /// (`AbstractHistogram.outputPercentileDistribution`). Empty without values.
     pub fn quantile_rows(&self) -> Vec<QuantileRow> {
