@@ -55,6 +55,8 @@ enum Bench {
     Undo(bench::undo::UndoArgs),
     /// Is each lab that comes with prony diagnosed as what it is?
     Labs(bench::labs::LabsArgs),
+    /// The fuzz targets under libFuzzer.
+    Fuzz(bench::fuzz::FuzzArgs),
 }
 
 fn main() -> ExitCode {
@@ -78,6 +80,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench { what: Bench::Observe(args) } => bench::observe::run(&root, &args),
         Command::Bench { what: Bench::Undo(args) } => bench::undo::run(&root, &args),
         Command::Bench { what: Bench::Labs(args) } => bench::labs::run(&root, &args),
+        Command::Bench { what: Bench::Fuzz(args) } => bench::fuzz::run(&root, &args),
         Command::Faults(args) => faults::run(&root, &args),
     }
 }
