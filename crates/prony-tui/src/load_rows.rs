@@ -174,6 +174,9 @@ impl Rows<'_> {
     pub fn generator(&self) -> Vec<Line<'static>> {
         let cpu = self.course.cpu();
         let mut row = self.named(texts::GENERATOR, LABEL);
+        if cpu.is_empty() {
+            row.push_span(Span::raw(self.look.dash()));
+        }
         let bars = cpu.iter().enumerate().map(|(index, share)| {
             let (filled, rest) = charts::bar(*share, CPU_BAR, self.look.blocks);
             (

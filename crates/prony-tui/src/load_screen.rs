@@ -20,8 +20,8 @@ pub struct LoadScreen {
     look: Look,
     course: Course,
     stopping: bool,
-    /// Whole seconds that have been told in lines.
-    told_s: u64,
+    /// Whole seconds of the load when lines were asked for last; none: never.
+    told_s: Option<u64>,
 }
 
 /// A part of the screen.
@@ -36,7 +36,7 @@ struct Part {
 impl LoadScreen {
     /// A load that has not begun.
     pub fn new(plan: &LoadPlan, look: Look) -> Self {
-        Self { plan: plan.clone(), look, course: Course::new(plan.warmup), stopping: false, told_s: 0 }
+        Self { plan: plan.clone(), look, course: Course::new(plan.warmup), stopping: false, told_s: None }
     }
 
     /// Takes in how the load goes.
@@ -58,15 +58,12 @@ impl LoadScreen {
         }
     }
 
-    /// The first of the plain lines: what is loaded, and how.
-    pub fn first_line(&self) -> String {
-        load_line::first_line(&self.plan)
-    }
-
-    /// The next of the plain lines, when a second has passed since the one before.
-    pub fn next_line(&mut self) -> Option<String> {
+    /// The plain lines that are due, for where there is no terminal: first what is loaded and how, then one a second.
+    pub fn next_lines(&mut self) -> Vec<String> {
         let seconds = self.course.latest().elapsed.0 / 1_000_000_000;
-        (std::mem::replace(&mut self.told_s, seconds) < seconds).then(|| load_line::line(&self.plan, &self.course))
+        let first = self.told_s.is_none().then(|| load_line::first_line(&self.plan));
+        let due = self.told_s.replace(seconds).unwrap_or_default() < seconds;
+        first.into_iter().chain(due.then(|| load_line::line(&self.plan, &self.course))).collect()
     }
 
     fn rows(&self, width: usize, height: usize) -> Vec<Line<'static>> {

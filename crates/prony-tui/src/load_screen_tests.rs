@@ -205,12 +205,12 @@ fn a_load_that_is_told_to_stop_says_so() {
 fn lines_come_once_a_second() {
     let lines = |plan: &LoadPlan, change: &dyn Fn(&mut LoadProgress)| {
         let mut screen = LoadScreen::new(plan, ASCII);
-        let mut lines = vec![screen.first_line()];
+        let mut lines = Vec::new();
         for quarter in 1..=14 {
             let mut seen = progress(plan, quarter, 5000);
             change(&mut seen);
             screen.see(&seen);
-            lines.extend(screen.next_line());
+            lines.extend(screen.next_lines());
         }
         lines.join("\n")
     };

@@ -5,6 +5,7 @@ mod cli;
 mod doctor;
 mod home;
 mod lab;
+mod live;
 mod load;
 mod measure;
 mod output;
