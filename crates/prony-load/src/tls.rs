@@ -31,7 +31,7 @@ use trust::{AcceptAny, Trusting};
 
 /// What is offered, in this order. AES-128-GCM first, as Firefox and Chrome do: it is the cheapest where the CPU has AES, and
 /// safe. (OpenSSL's tools offer AES-256-GCM first in TLS 1.3: fix the server's choice when tools are compared.)
-const SUITES: [SupportedCipherSuite; 9] = [
+static SUITES: [SupportedCipherSuite; 9] = [
     cipher_suite::TLS13_AES_128_GCM_SHA256,
     cipher_suite::TLS13_AES_256_GCM_SHA384,
     cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
@@ -161,7 +161,9 @@ pub fn plan_from(spec: &TlsSpec, read_file: &dyn Fn(&str) -> io::Result<Vec<u8>>
         None => Ok(None),
         Some(path) => match read_file(path).map(String::from_utf8) {
             Ok(Ok(text)) => Ok(Some(text)),
-            Ok(Err(_)) => Err(wrong(key, format!("{path} is not PEM: convert it with `openssl x509` or `openssl pkey`"))),
+            Ok(Err(_)) => {
+                Err(wrong(key, format!("{path} is not PEM: convert it with `openssl x509` or `openssl pkey`")))
+            }
             Err(error) => {
                 Err(wrong(key, format!("{path} cannot be read ({error}): check the path, relative to the stack file")))
             }
@@ -215,7 +217,9 @@ fn identity(plan: &TlsPlan) -> Result<Option<(Vec<CertificateDer<'static>>, Priv
             Ok(Some((certificates("certificate_file", chain)?, key)))
         }
         (Some(_), None) => Err(wrong("key_file", "`certificate_file` is of no use without its key".to_string())),
-        (None, Some(_)) => Err(wrong("certificate_file", "`key_file` is of no use without its certificate".to_string())),
+        (None, Some(_)) => {
+            Err(wrong("certificate_file", "`key_file` is of no use without its certificate".to_string()))
+        }
     }
 }
 
@@ -236,8 +240,9 @@ fn explain(error: &rustls::Error) -> String {
                 certificate in `ca_file`, or ask for `insecure`"
             .to_string();
     }
-    if let InvalidCertificate(why @ (CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. })) =
-        error
+    if let InvalidCertificate(
+        why @ (CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }),
+    ) = error
     {
         return format!("{why}; say which name is right in `server_name`, or ask for `insecure`");
     }

@@ -95,7 +95,8 @@ impl Records {
         }
         let payload = &mut record[HEADER_BYTES..];
         let message = InboundOpaqueMessage::new(kind, ProtocolVersion::TLSv1_2, payload);
-        let plain = self.opener.decrypt(message, self.opened).map_err(|e| format!("a record cannot be opened ({e})"))?;
+        let plain =
+            self.opener.decrypt(message, self.opened).map_err(|e| format!("a record cannot be opened ({e})"))?;
         self.opened += 1;
         if plain.typ == ContentType::ApplicationData && !plain.payload.is_empty() {
             self.quiet = 0;
@@ -249,10 +250,7 @@ pub fn whole(bytes: &[u8]) -> Result<Option<usize>, String> {
     Ok((bytes.len() >= HEADER_BYTES + length).then_some(HEADER_BYTES + length))
 }
 
-fn opener(
-    suite: SupportedCipherSuite,
-    secrets: ConnectionTrafficSecrets,
-) -> Result<Box<dyn MessageDecrypter>, String> {
+fn opener(suite: SupportedCipherSuite, secrets: ConnectionTrafficSecrets) -> Result<Box<dyn MessageDecrypter>, String> {
     let (key, iv) = key_and_iv(secrets)?;
     Ok(match suite {
         SupportedCipherSuite::Tls13(suite) => suite.aead_alg.decrypter(key, iv),
@@ -263,10 +261,7 @@ fn opener(
     })
 }
 
-fn sealer(
-    suite: SupportedCipherSuite,
-    secrets: ConnectionTrafficSecrets,
-) -> Result<Box<dyn MessageEncrypter>, String> {
+fn sealer(suite: SupportedCipherSuite, secrets: ConnectionTrafficSecrets) -> Result<Box<dyn MessageEncrypter>, String> {
     let (key, iv) = key_and_iv(secrets)?;
     Ok(match suite {
         SupportedCipherSuite::Tls13(suite) => suite.aead_alg.encrypter(key, iv),

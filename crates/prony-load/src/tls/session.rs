@@ -44,7 +44,8 @@ impl Session {
     /// # Errors
     /// Only when the system gives no random numbers, as text.
     pub fn new(tls: &Tls) -> Result<Self, String> {
-        let connection = UnbufferedClientConnection::new(tls.config.clone(), tls.name.clone()).map_err(|e| explain(&e))?;
+        let connection =
+            UnbufferedClientConnection::new(tls.config.clone(), tls.name.clone()).map_err(|e| explain(&e))?;
         let shaking = Box::new(Shaking { connection, tls: tls.clone() });
         Ok(Self { state: State::Shaking(shaking), kept: Vec::new(), end: None })
     }
