@@ -3,6 +3,7 @@
 //!
 //! What is shown is the work of `prony-tui`. Invariant: when [`send`] returns, the terminal is as it was before.
 
+use crate::cli::ShowArgs;
 use anyhow::{Context, Result, bail};
 use prony_agent::{Agent, AgentError, LocalAgent, Reply, Request};
 use prony_model::{LoadPlan, LoadProgress, LoadResult, Stack};
@@ -18,8 +19,14 @@ use std::time::Duration;
 /// answered at once.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Sends the load from the stack's generator host. Ctrl-C and `q` end it early, with what was measured.
-pub(crate) fn send(stack: &Stack, plan: &LoadPlan, quiet: bool) -> Result<LoadResult> {
+/// Sends the load from the stack's generator host. Ctrl-C, `q` and a progress that `is_enough` end it early, with what was
+/// measured.
+pub(crate) fn send(
+    stack: &Stack,
+    plan: &LoadPlan,
+    show: &ShowArgs,
+    is_enough: &mut dyn FnMut(&LoadProgress) -> bool,
+) -> Result<LoadResult> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("cannot catch Ctrl-C")?;
@@ -27,17 +34,21 @@ pub(crate) fn send(stack: &Stack, plan: &LoadPlan, quiet: bool) -> Result<LoadRe
     let (name, host) = stack.generator().context("the stack names no host with role \"generator\"")?;
     let agent = LocalAgent::new(name, host, crate::home::journal(), None);
     let replies = agent.begin(Request::LoadLive(Box::new(plan.clone())));
-    let mut live = Live::new(plan, quiet);
+    let mut live = Live::new(plan, show);
+    let mut enough = false;
     loop {
         match replies.recv_timeout(TICK) {
-            Ok(Ok(Reply::Progress(progress))) => live.see(&progress),
+            Ok(Ok(Reply::Progress(progress))) => {
+                enough |= is_enough(&progress);
+                live.see(&progress);
+            }
             Ok(Ok(Reply::Loaded(_, result))) => return Ok(*result),
             Ok(Ok(_)) => return Err(AgentError::other_reply(name).into()),
             Ok(Err(e)) => bail!("{}", e.reason),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(AgentError::ended(name).into()),
         }
-        if live.wants_stop() || interrupted.load(Ordering::Relaxed) {
+        if enough || live.wants_stop() || interrupted.load(Ordering::Relaxed) {
             live.stop();
             agent.stop_load();
         }
@@ -59,12 +70,12 @@ enum Face {
 }
 
 impl Live {
-    /// Chooses by what stderr is; `quiet` shows nothing.
-    pub fn new(plan: &LoadPlan, quiet: bool) -> Self {
+    /// Chooses by what was asked for and what stderr is.
+    pub fn new(plan: &LoadPlan, show: &ShowArgs) -> Self {
         let environment = |name: &str| std::env::var(name).ok();
-        let face = if quiet {
+        let face = if show.quiet {
             Face::Nothing
-        } else if Terminal::is_there(environment("TERM").as_deref()) {
+        } else if !show.no_tui && Terminal::is_there(environment("TERM").as_deref()) {
             Face::Waiting
         } else {
             Face::Lines
