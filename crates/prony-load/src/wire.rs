@@ -66,6 +66,16 @@ impl Wire {
         }
     }
 
+    /// Whether [`Wire::send`] must be called even if there is nothing to send: TLS has something to say itself, which waits to
+    /// leave together with a request.
+    #[inline]
+    pub fn has_unsent(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Secured(secured) => secured.has_unsent(),
+        }
+    }
+
     /// Sends what fits, and says how much that was. Less than all: the socket is full, and an event will tell when there is
     /// room. The next call must begin with the bytes that were not sent.
     ///
@@ -80,8 +90,8 @@ impl Wire {
     }
 
     /// Receives what is there, and carries the TLS handshake on. Call it at every event of the socket until it says `drained`
-    /// or `WouldBlock`; try [`Wire::send`] afterwards, for the handshake may be done. With TLS, `into` should hold 64 KiB or
-    /// more: the longest handshake message that is accepted.
+    /// or `WouldBlock`, and then [`Wire::send`] if there is anything to send or [`Wire::has_unsent`]: the handshake may be done.
+    /// With TLS, `into` should hold 64 KiB or more, the longest handshake message that is accepted.
     ///
     /// # Errors
     /// `WouldBlock`: nothing for the caller, an event will tell. Those of recv(2). With TLS, `UnexpectedEof`: the server

@@ -22,10 +22,11 @@ struct Trust {
 }
 
 impl Trust {
-    fn new() -> Self {
+    /// By an authority of this name: one that is not trusted must not be called like one that is.
+    fn by(authority: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "the authority");
+        params.distinguished_name.push(DnType::CommonName, authority);
         let key = KeyPair::generate().unwrap();
         let authority_pem = params.self_signed(&key).unwrap().pem();
         let issuer = Issuer::new(params, key);
@@ -93,7 +94,7 @@ fn seen(log: &[String], n: usize) -> Vec<String> {
 
 #[test]
 fn keepalive_over_tls_1_3_counts_what_nginx_served() {
-    let trust = Trust::new();
+    let trust = Trust::by("the authority");
     let Some(nginx) = trust.serve("") else { return };
     let result = load(&nginx, trust.plan(), |_| {});
     let log = nginx.log(result.responses_total);
@@ -105,7 +106,7 @@ fn keepalive_over_tls_1_3_counts_what_nginx_served() {
 
 #[test]
 fn http2_is_agreed_on() {
-    let trust = Trust::new();
+    let trust = Trust::by("the authority");
     let Some(nginx) = trust.serve("") else { return };
     let result = load(&nginx, trust.plan(), |plan| {
         plan.protocol = Protocol::Http2;
@@ -118,7 +119,7 @@ fn http2_is_agreed_on() {
 
 #[test]
 fn a_server_of_tls_1_2_is_spoken_to() {
-    let trust = Trust::new();
+    let trust = Trust::by("the authority");
     let Some(nginx) = trust.serve("ssl_protocols TLSv1.2;") else { return };
     let result = load(&nginx, trust.plan(), |_| {});
     let log = nginx.log(result.responses_total);
@@ -130,7 +131,7 @@ fn a_server_of_tls_1_2_is_spoken_to() {
 #[test]
 fn a_handshake_per_request_is_full_unless_resumption_is_asked_for() {
     for versions in ["TLSv1.3", "TLSv1.2"] {
-        let trust = Trust::new();
+        let trust = Trust::by("the authority");
         let Some(nginx) = trust.serve(&format!("ssl_protocols {versions}; ssl_session_cache shared:t:1m;")) else {
             return;
         };
@@ -148,7 +149,7 @@ fn a_handshake_per_request_is_full_unless_resumption_is_asked_for() {
 
 #[test]
 fn large_answers_and_bodies_arrive_whole() {
-    let trust = Trust::new();
+    let trust = Trust::by("the authority");
     let Some(nginx) = trust.serve("") else { return };
     let url = format!("https://127.0.0.1:{}", nginx.port);
     let down = load(&nginx, trust.plan(), |plan| plan.url = format!("{url}/large"));
@@ -165,7 +166,7 @@ fn large_answers_and_bodies_arrive_whole() {
 
 #[test]
 fn a_client_certificate_opens_the_door() {
-    let trust = Trust::new();
+    let trust = Trust::by("the authority");
     let Some(nginx) = trust.serve("ssl_verify_client on; ssl_client_certificate FOLDER/ca.pem;") else { return };
     let mine = TlsPlan {
         certificate_pem: Some(trust.certificate_pem.clone()),
@@ -180,11 +181,11 @@ fn a_client_certificate_opens_the_door() {
 
 #[test]
 fn a_stranger_is_refused_and_insecure_accepts() {
-    let trust = Trust::new();
+    let trust = Trust::by("the authority");
     let Some(nginx) = trust.serve("") else { return };
     let plan = LoadPlan {
         duration: Nanos::from_millis(200),
-        tls: Trust::new().plan(),
+        tls: Trust::by("a stranger").plan(),
         ..LoadPlan::to(&format!("https://127.0.0.1:{}/", nginx.port))
     };
     let error = run(&plan, &AtomicBool::new(false), &|_| {}).unwrap_err().to_string();

@@ -61,6 +61,12 @@ impl Secured {
         }
         let mut sent = 0;
         loop {
+            // The last word of the handshake, if it is still here, leaves together with the first request.
+            if self.sealed == 0 && sent < bytes.len() {
+                let batch = &bytes[sent..bytes.len().min(sent + BATCH_BYTES)];
+                self.session.seal(batch, &mut self.out).map_err(broken)?;
+                self.sealed = batch.len();
+            }
             match self.flush() {
                 Ok(true) => {}
                 Ok(false) if sent == 0 => return Err(ErrorKind::WouldBlock.into()),
@@ -68,14 +74,16 @@ impl Secured {
                 Err(error) => return Err(error),
             }
             sent = bytes.len().min(sent + std::mem::take(&mut self.sealed));
-            let rest = &bytes[sent..];
-            if rest.is_empty() {
+            if sent == bytes.len() {
                 return Ok(sent);
             }
-            let batch = &rest[..rest.len().min(BATCH_BYTES)];
-            self.session.seal(batch, &mut self.out).map_err(broken)?;
-            self.sealed = batch.len();
         }
+    }
+
+    /// Whether ciphertext waits to be sent.
+    #[inline]
+    pub fn has_unsent(&self) -> bool {
+        !self.out.is_empty()
     }
 
     /// Sends ciphertext that waits. True: none is left.
@@ -126,8 +134,12 @@ impl Secured {
         }
     }
 
-    /// Sends what the handshake has to say. When it failed, why it failed counts more than that the server no longer listens.
+    /// Sends what the handshake has to say, but for its last word: that waits for [`Secured::send`]. When it failed, why it
+    /// failed counts more than that the server no longer listens.
     fn answer_handshake(&mut self) -> io::Result<()> {
+        if self.session.is_ready() {
+            return Ok(());
+        }
         let flushed = self.flush();
         if self.session.end().is_some() { Ok(()) } else { flushed.map(drop) }
     }

@@ -1,6 +1,7 @@
 //! TLS against rustls' server: in memory where bytes matter, over sockets where the kernel does.
 
 use super::server::{Authority, Pair, config, self_signed};
+use super::session::End;
 use super::*;
 use crate::sys::Socket;
 use crate::target::Endpoint;
@@ -9,7 +10,6 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use session::End;
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};
@@ -448,13 +448,17 @@ fn dial(endpoint: &Endpoint, tls: &Tls) -> Wire {
     wire
 }
 
-/// Carries the handshake on until it is done.
+/// Carries the handshake on until it is done, as the engine does when no request waits.
 fn shake(wire: &mut Wire, buffer: &mut [u8]) -> io::Result<()> {
     patiently(|| match wire.receive(buffer) {
         Err(error) if error.kind() == ErrorKind::WouldBlock && wire.is_ready() => Ok(()),
         Err(error) => Err(error),
         Ok(received) => panic!("{received:?} before anything was asked"),
-    })
+    })?;
+    assert!(wire.has_unsent(), "the last word of the handshake waits");
+    assert_eq!(patiently(|| wire.send(&[]))?, 0);
+    assert!(!wire.has_unsent());
+    Ok(())
 }
 
 #[test]
@@ -546,7 +550,7 @@ fn failures_of_the_handshake_are_failures_of_tls() {
     talks(
         |mut stream| {
             // All of the ClientHello, so that the end is an end and no reset.
-            stream.read(&mut [0; 4096]).unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 100);
         },
         "closed the connection during the handshake",
     );
@@ -557,7 +561,7 @@ fn a_trial_tells_what_was_agreed_on() {
     let (authority, config) = server(NAME);
     let (endpoint, server) = serve(move |stream| {
         let mut stream = secured(config, stream);
-        stream.read(&mut [0; 1]).ok();
+        assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "close_notify after the handshake");
     });
     let Endpoint::Tcp(address) = endpoint else { panic!("a TCP server") };
     let mut stream = TcpStream::connect(address).unwrap();
