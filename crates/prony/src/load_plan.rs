@@ -13,6 +13,7 @@ use prony_load::import::{self, Form, Import, LogFormat};
 use prony_model::profile::Profile;
 use prony_model::threshold::Measure;
 use prony_model::{Arrivals, LoadPlan, Nanos, Rate, Stack};
+use prony_report::load_output::Format;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
@@ -36,7 +37,7 @@ pub(crate) fn imported(args: &LoadArgs) -> Result<Option<Import>> {
         import::from_curl(&curl_command(command)?, &|path| std::fs::read(path))
     } else if let Some(file) = &wanted.from_har {
         let host = args.target.as_deref().filter(|target| target.contains("://"));
-        let host = host.map(prony_load::check_url).transpose()?.map(|target| target.host);
+        let host = host.map(url).transpose()?.map(|target| target.host);
         let text = read_text(file)?;
         // A recording of one host may be meant for another, like a copy of it: then it is the recording's first host.
         import::from_har(&text, host.as_deref(), form).or_else(|_| import::from_har(&text, None, form))
@@ -83,6 +84,8 @@ pub(crate) fn plan_flags(args: &LoadArgs, import: Option<Import>, plan: &mut Loa
     requests::set(&args.request, plan)?;
     connections::set(&args.connection, plan)?;
     connections::secure(&args.tls, plan)?;
+    // Only these two show intervals, whose histograms cost memory in a long load.
+    plan.intervals |= args.show.exports.iter().any(|export| matches!(export.format, Format::Csv | Format::HdrLog));
     thresholds_fit(args, plan)?;
     exports_fit(args)
 }
@@ -192,6 +195,10 @@ fn exports_fit(args: &LoadArgs) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn url(text: &str) -> Result<prony_load::Target> {
+    prony_load::check_url(text).map_err(|e| BadArgument::error(e.to_string()))
 }
 
 /// The command itself, or what a file or stdin holds.

@@ -1,6 +1,6 @@
 //! Flags that say what is asked for: method, headers, body, paths, hosts, feeds.
 
-use super::{read, read_text};
+use super::{read, read_text, url};
 use crate::BadArgument;
 use crate::cli::RequestArgs;
 use anyhow::Result;
@@ -120,7 +120,7 @@ fn hosts(file: &Path, plan: &mut LoadPlan) -> Result<()> {
         return Err(BadArgument::error(text));
     }
     if plan.requests.is_empty() {
-        plan.requests.push(weighted(&prony_load::check_url(&plan.url)?.path)?);
+        plan.requests.push(weighted(&url(&plan.url)?.path)?);
     }
     if plan.requests.len() * names.len() > REQUESTS_MAX {
         let (requests, names) = (plan.requests.len(), names.len());

@@ -214,6 +214,12 @@ fn flags_that_contradict_each_other() {
 }
 
 #[test]
+fn intervals_are_kept_for_those_who_show_them() {
+    let kept = |name: &str| plan(&["--export", name, "http://s1/"], LoadPlan::to("")).unwrap().intervals;
+    assert_eq!(["a.csv", "a.hdrlog", "a.json", "a.hgrm", "a.prom"].map(kept), [true, true, false, false, false]);
+}
+
+#[test]
 fn a_feed_has_a_name_a_file_and_an_order() {
     let seen = |text: &str| match requests::feed(text) {
         Ok((name, spec)) => format!("{name} {} {:?}", spec.file, spec.order),
