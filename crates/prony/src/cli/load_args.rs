@@ -32,24 +32,26 @@ pub(crate) struct LoadArgs {
 }
 
 const EXAMPLES: &str = "Examples:
-  prony load -t 2 -c 128 -d 10s --latency http://127.0.0.1:8080/     closed loop, as with wrk
-  prony load -c 128 -d 10s -R 5k --latency http://127.0.0.1:8080/    open loop, as with wrk2, Poisson arrivals
-  prony load -n 10000 -c 50 http://127.0.0.1:8080/                   so many requests, as with hey and ab
-  prony load -c 10 --http2 --streams 10 -k https://127.0.0.1:8443/   10 connections, 10 streams on each
+  prony load -t 2 -c 128 -d 10s --latency http://127.0.0.1:8080/   closed loop, as with wrk
+  prony load -c 128 -R 5k --latency http://127.0.0.1:8080/         open loop, as with wrk2
+  prony load -n 10000 -c 50 http://127.0.0.1:8080/                 so many requests, as with hey
+  prony load -c 10 --http2 --streams 10 -k https://127.0.0.1/      as with h2load
   prony load --profile ramp:100/s..5k/s,30s -d 40s http://127.0.0.1:8080/
-  prony load -d 5s -m POST -b '{\"a\":1}' -H 'Content-Type: application/json' http://127.0.0.1:8080/
+  prony load -m POST -b '{\"a\":1}' -H 'Content-Type: application/json' http://127.0.0.1:8080/
   prony load --feed users=users.csv 'http://127.0.0.1:8080/user?id=${users.id}'
   prony load --from-log access.log --replay --speed 2 http://127.0.0.1:8080/
-  prony load -R 1k --threshold 'p(95)<200ms' --threshold 'errors<0.1%' --export run.json http://127.0.0.1:8080/
-  prony load stack.toml -d 10s                                       the workload of a stack file
+  prony load -R 1k --threshold 'p(95)<200ms' --threshold 'errors<0.1%' http://127.0.0.1:8080/
+  prony load --export run.csv --export run.hgrm http://127.0.0.1:8080/
+  prony load stack.toml -d 10s                                     the workload of a stack file
 
-Closed loop: each connection asks again as soon as it has its answer; it finds the most that a server can do.
-Open loop (-R, --profile, --replay): requests arrive whatever the answers do, as users do. Latency then counts
-from the time at which a request was due, so waiting in the generator is not left out; the time from the actual
-send is shown beside it. Connections and rates are totals over all threads.
+Closed loop: each connection asks again as soon as it has its answer; it finds the most that a
+server can do. Open loop (-R, --profile, --replay): requests arrive whatever the answers do, as
+users do. Latency then counts from the time at which a request was due, so waiting in the generator
+is not left out; the time from the actual send is shown beside it. Connections and rates are totals
+over all threads.
 
-Exit codes: 0 done, 1 failed, 2 bad arguments, 3 a threshold did not hold, 4 the result is not valid (limited by
-the generator, not steady, interrupted).";
+Exit codes: 0 done, 1 failed, 2 bad arguments, 3 a threshold did not hold, 4 the result is not
+valid (limited by the generator, not steady, interrupted).";
 
 /// How much, how fast, how long.
 #[derive(Debug, Args)]
