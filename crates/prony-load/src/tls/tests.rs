@@ -441,7 +441,7 @@ fn patiently<T>(mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 }
 
 fn dial(endpoint: &Endpoint, tls: &Tls) -> Wire {
-    let socket = Socket::open(endpoint, true).unwrap();
+    let socket = Socket::open(endpoint).unwrap();
     socket.connect(endpoint).unwrap();
     let mut wire = Wire::secured(socket, tls).unwrap();
     wire.connected().unwrap();
@@ -595,7 +595,7 @@ fn a_plain_wire_is_its_socket() {
     let (endpoint, server) = serve(|mut stream| {
         stream.write_all(&[7; 10]).unwrap();
     });
-    let socket = Socket::open(&endpoint, true).unwrap();
+    let socket = Socket::open(&endpoint).unwrap();
     socket.connect(&endpoint).unwrap();
     let mut wire = Wire::plain(socket);
     wire.connected().unwrap();
