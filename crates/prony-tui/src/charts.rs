@@ -173,8 +173,11 @@ mod tests {
             ],
             expect![[r#"
                 |100 us                              1 ms|
-                |10 us     100 us    1 ms      10 ms    |
-                |1 us 10 us1 ms 10 ms100 ms1 s 10 s 100 s|
+                |10 us     100 us    1 ms      10 ms|
+                |1 us 10 us     1 ms 10 ms     1 s  10 s|
+                |1 us   10 us|
+                |1 us 100 us 100 ms|
+                |1 us|
             "#]],
         );
     }

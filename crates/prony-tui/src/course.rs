@@ -107,7 +107,7 @@ impl Course {
         let begun = if progress.warming_up { Nanos(0) } else { self.warmup };
         let second = |at: Nanos| at.since(begun).0 / 1_000_000_000;
         let (from, completed) = self.mark;
-        if second(progress.elapsed) > second(from) {
+        if second(progress.elapsed) > second(from) && is_counted(progress) {
             let done = progress.completed.saturating_sub(completed);
             self.seconds.push_back(done as f64 / progress.elapsed.since(from).as_secs_f64());
             self.mark = (progress.elapsed, progress.completed);
@@ -131,7 +131,7 @@ impl Course {
     pub fn rates(&self) -> Option<Rates> {
         let (first, last) = (self.moments.front()?, self.moments.back()?);
         let seconds = last.at.since(first.at).as_secs_f64();
-        if seconds == 0.0 || (self.latest.warming_up && last.sent == 0) {
+        if seconds == 0.0 || !is_counted(&self.latest) {
             return None;
         }
         let per_s = |count: fn(&Moment) -> u64| count(last).saturating_sub(count(first)) as f64 / seconds;
@@ -170,6 +170,11 @@ impl Course {
         let LoadProgress { intended, sent, errors, .. } = &self.latest;
         intended.saturating_sub(sent + errors.deadline)
     }
+}
+
+/// Whether the counters mean anything: in a warm-up they usually stay 0, and that is no rate.
+fn is_counted(progress: &LoadProgress) -> bool {
+    !progress.warming_up || progress.sent > 0
 }
 
 impl Moment {
@@ -223,8 +228,8 @@ mod tests {
         let mut course = Course::new(Nanos::from_millis(1000));
         let warm = |ms| LoadProgress { warming_up: true, ..at(ms, 0) };
         course.see(&warm(250));
-        course.see(&warm(900));
-        assert_eq!(course.rates(), None);
+        course.see(&warm(1000));
+        assert_eq!((course.rates(), course.seconds().len()), (None, 0));
         course.see(&at(1250, 500));
         assert_eq!(course.rates().unwrap().done, 2000.0, "500 answers in the 250 ms since the warm-up ended");
         assert_eq!(course.seconds().len(), 0);

@@ -31,11 +31,12 @@ pub(crate) fn line(plan: &LoadPlan, course: &Course) -> String {
         let quantiles = texts::PERCENTILES.iter().filter(|(_, quantile)| [0.5, 0.99, 1.0].contains(quantile));
         parts.extend(quantiles.map(|(name, q)| format!("{name} {}", quantile_text(course.last_second(), *q, LOOK))));
     }
-    parts.extend(latest.lag_us_p99.map(texts::lag));
-    let waiting = course.waiting();
-    parts.extend((waiting > 0).then(|| texts::waiting(waiting)));
-    parts.extend(course.cpu().into_iter().reduce(f64::max).map(texts::busiest));
-    parts.extend(busy_thread(course).map(texts::generator_is_the_limit));
+    if plan.is_open_loop() {
+        parts.extend(latest.lag_us_p99.map(texts::lag));
+        parts.extend(Some(course.waiting()).filter(|waiting| *waiting > 0).map(texts::waiting));
+    }
+    let busiest = course.cpu().into_iter().reduce(f64::max);
+    parts.extend(busy_thread(course).map(texts::generator_is_the_limit).or(busiest.map(texts::busiest)));
     let kinds: Vec<String> =
         texts::error_kinds(&latest.errors).iter().map(|(kind, n)| format!("{kind} {}", number::count(*n))).collect();
     parts.extend((!kinds.is_empty()).then(|| format!("{}: {}", texts::ERRORS, kinds.join(", "))));

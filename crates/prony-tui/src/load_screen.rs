@@ -26,7 +26,7 @@ pub struct LoadScreen {
 
 /// A part of the screen.
 struct Part {
-    /// The higher, the longer it is kept when the screen is small.
+    /// The higher, the longer it is kept when the screen is small. No two parts have the same.
     rank: u8,
     /// Whether an empty row before it would be good.
     gap: bool,
@@ -115,7 +115,7 @@ impl Part {
     }
 }
 
-/// Takes away what does not fit: first the gaps, from the top, then whole parts, the least important first.
+/// Takes away what does not fit: first the gaps, from the top, then whole parts. The most important part chooses first.
 fn fit(parts: &mut Vec<Part>, height: usize) {
     let mut needed: usize = parts.iter().map(Part::height).sum();
     for part in parts.iter_mut().filter(|part| part.gap) {
@@ -124,10 +124,12 @@ fn fit(parts: &mut Vec<Part>, height: usize) {
             needed -= 1;
         }
     }
-    while needed > height
-        && let Some(least) = (0..parts.len()).min_by_key(|index| parts[*index].rank)
-    {
-        needed -= parts.remove(least).height();
+    let mut ranks: Vec<u8> = parts.iter().map(|part| part.rank).collect();
+    ranks.sort_unstable_by(|a, b| b.cmp(a));
+    let mut room = height;
+    for rank in ranks {
+        parts.retain(|part| part.rank != rank || part.height() <= room);
+        room -= parts.iter().filter(|part| part.rank == rank).map(Part::height).sum::<usize>();
     }
 }
 

@@ -113,37 +113,252 @@ fn trouble(seen: &mut LoadProgress) {
 
 #[test]
 fn closed_loop_on_80_columns() {
-    check(&after(&closed(), PLAIN, 122, &|_| {}), 80, 24, expect![[""]]);
+    check(
+        &after(&closed(), PLAIN, 122, &|_| {}),
+        80,
+        24,
+        expect![[r#"
+        80x24
+         prony load  http://127.0.0.1:8080/1k
+         closed loop, 128 connections, 60 s, after 500 ms of warm-up
+
+         ███████████████████████████░░░░░░░░░░░░░░░░░░░░░░░░░░  measuring  30 s left
+
+         per second           asked         sent         done       errors
+                                  –       25,420       25,420            0
+
+         done per second, last 30 s, highest 26,660
+         ▁▇▆█▇█▇▆▇▆█▇█▇▆▇▆█▇█▇▆▇▆█▇█▇▆▇
+         ██████████████████████████████
+
+         latency                p50          p90          p99        p99.9          max
+         last second        1.20 ms      2.28 ms      4.08 ms      6.14 ms      40.0 ms
+         since start        1.20 ms      2.28 ms      4.08 ms      6.14 ms      40.0 ms
+
+         answers by latency, last second
+                               ▂ ▅ ▇ █ ▇ ▄▂
+                 ▁▁▁▁▁▁▁▁▂▂▄▃▇▄█▆█▇█████▇██▄▇▃▄▂▂▁▁▁▁▁▁▁▁ ▁ ▁               ▁
+         100 us                    1 ms                      10 ms               100 ms
+
+         generator    thread 1 █████░░░░░  52 %  thread 2 ███████░░░  71 %
+         connections  128 open, 120 in flight
+         q or Ctrl-C: stop, and print what was measured
+    "#]],
+    );
 }
 
 #[test]
 fn open_loop_with_trouble_on_80_columns() {
-    check(&after(&open(), PLAIN, 60, &trouble), 80, 24, expect![[""]]);
+    check(
+        &after(&open(), PLAIN, 60, &trouble),
+        80,
+        24,
+        expect![[r#"
+        80x24
+         prony load  http://127.0.0.1:8080/1k
+         open loop, 5,000/s Poisson, 128 connections, 60 s, after 500 ms of warm-up
+         █████████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  measuring  46 s left
+         per second           asked         sent         done       errors
+                              5,250        5,250        5,250         10.0
+         done per second, last 14 s, highest 5,375
+         ▁▇▆█▇█▇▆▇▆█▇█▇
+         ██████████████
+
+         latency                p50          p90          p99        p99.9          max
+         last second        1.20 ms      2.28 ms      4.08 ms      6.14 ms      40.0 ms
+         since start        1.20 ms      2.28 ms      4.08 ms      6.14 ms      40.0 ms
+
+         answers by latency, last second
+                               ▂ ▅ ▇ █ ▇ ▄▂
+                 ▁▁▁▁▁▁▁▁▂▂▄▃▇▄█▆█▇█████▇██▄▇▃▄▂▂▁▁▁▁▁▁▁▁ ▁ ▁               ▁
+         100 us                    1 ms                      10 ms               100 ms
+
+         generator    thread 1 █████░░░░░  52 %  thread 2 ██████████  97 %
+         schedule     lag p99 48.0 ms, 1,234 wait for a free connection
+         connections  128 open, 120 in flight
+         errors       connect 3, timeout 162, status 400 and above 340
+         ! the generator is the limit: a thread uses 97 % of its CPU
+         q or Ctrl-C: stop, and print what was measured
+    "#]],
+    );
 }
 
 #[test]
 fn the_warm_up_has_dashes_and_no_zeros() {
     let plan = LoadPlan { warmup: Nanos::from_millis(3000), duration: Nanos::from_millis(10_000), ..open() };
-    check(&after(&plan, PLAIN, 8, &|_| {}), 80, 24, expect![[""]]);
+    check(
+        &after(&plan, PLAIN, 8, &|_| {}),
+        80,
+        24,
+        expect![[r#"
+        80x24
+         prony load  http://127.0.0.1:8080/1k
+         open loop, 5,000/s Poisson, 128 connections, 10 s, after 3 s of warm-up
+         ████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  warming up  11 s left
+
+         per second           asked         sent         done       errors
+                                  –            –            –            –
+
+         done per second, last 2 s, highest 0
+
+
+
+         latency                p50          p90          p99        p99.9          max
+         last second              –            –            –            –            –
+         since start              –            –            –            –            –
+
+         answers by latency, last second
+
+
+
+
+         generator    thread 1 █████░░░░░  52 %  thread 2 ███████░░░  71 %
+         schedule     lag p99 34 us
+         connections  128 open, 120 in flight
+         q or Ctrl-C: stop, and print what was measured
+    "#]],
+    );
 }
 
 #[test]
 fn a_large_screen_has_taller_charts() {
-    check(&after(&closed(), PLAIN, 200, &|_| {}), 120, 40, expect![[""]]);
+    check(
+        &after(&closed(), PLAIN, 200, &|_| {}),
+        120,
+        40,
+        expect![[r#"
+        120x40
+         prony load  http://127.0.0.1:8080/1k
+         closed loop, 128 connections, 60 s, after 500 ms of warm-up
+
+         █████████████████████████████████████████████████████████████████████████████░░░░░░░░░░░░░░░░  measuring  10 s left
+
+         per second           asked         sent         done       errors
+                                  –       26,040       26,040            0
+
+         done per second, last 49 s, highest 26,660
+          ▅▁▇▂█▄ ▅▁▇▂█▄ ▅▁▇▂█▄ ▅▁▇▂█▄ ▅▁▇▂█▄ ▅▁▇▂█▄ ▅▁▇▂█▄
+          ██████▇██████▇██████▇██████▇██████▇██████▇██████
+          ████████████████████████████████████████████████
+         ▅████████████████████████████████████████████████
+         █████████████████████████████████████████████████
+         █████████████████████████████████████████████████
+         █████████████████████████████████████████████████
+         █████████████████████████████████████████████████
+
+         latency                p50          p90          p99        p99.9          max
+         last second        1.20 ms      2.28 ms      4.08 ms      6.14 ms      40.0 ms
+         since start        1.20 ms      2.28 ms      4.08 ms      6.14 ms      40.0 ms
+
+         answers by latency, last second
+                                               ▂▄▆▇█▇▆▄▂
+                                             ▃▇█████████▇▃
+                                           ▃▇█████████████▇▃
+                                         ▂▆█████████████████▆▂
+                                       ▂▆█████████████████████▆▂
+                                     ▃▆█████████████████████████▆▃
+                                  ▂▅███████████████████████████████▅▂
+                      ▁▁▁▁▁▂▂▃▄▅▆█████████████████████████████████████▆▅▄▃▂▂▁▁▁▁▁  ▁  ▁                        ▁
+         100 us                                 1 ms                                   10 ms                             100 ms
+
+         generator    thread 1 █████░░░░░  52 %  thread 2 ███████░░░  71 %
+         connections  128 open, 120 in flight
+         q or Ctrl-C: stop, and print what was measured
+
+
+
+
+    "#]],
+    );
 }
 
 #[test]
 fn a_small_screen_keeps_what_matters() {
-    check(&after(&closed(), PLAIN, 122, &|_| {}), 40, 10, expect![[""]]);
-    check(&after(&open(), PLAIN, 60, &trouble), 40, 10, expect![[""]]);
-    check(&after(&open(), PLAIN, 60, &trouble), 20, 3, expect![[""]]);
+    check(
+        &after(&closed(), PLAIN, 122, &|_| {}),
+        40,
+        10,
+        expect![[r#"
+        40x10
+         prony load  http://127.0.0.1:8080/1k
+         ███████░░░░░░  measuring  30 s left
+             asked     sent     done   errors
+                 –   25,420   25,420        0
+         latency           p50     p99     max
+         last second   1.20 ms 4.08 ms 40.0 ms
+         since start   1.20 ms 4.08 ms 40.0 ms
+         generator    ▄▆  busiest thread 71 %
+         connections  128 open, 120 in flight
+
+    "#]],
+    );
+    check(
+        &after(&open(), PLAIN, 60, &trouble),
+        40,
+        10,
+        expect![[r#"
+        40x10
+         ███░░░░░░░░░░  measuring  46 s left
+             asked     sent     done   errors
+             5,250    5,250    5,250     10.0
+         latency           p50     p99     max
+         last second   1.20 ms 4.08 ms 40.0 ms
+         since start   1.20 ms 4.08 ms 40.0 ms
+         generator    ▄█  busiest thread 97 %
+         errors       connect 3, timeout 162
+                      status 400 and above 340
+         ! the generator is the limit: a thread
+    "#]],
+    );
+    check(
+        &after(&open(), PLAIN, 60, &trouble),
+        20,
+        3,
+        expect![[r#"
+        20x3
+           measuring  46 s l
+             asked     sent
+             5,250    5,250
+    "#]],
+    );
 }
 
 #[test]
 fn without_block_characters_all_is_ascii() {
     let plan = LoadPlan { url: format!("http://127.0.0.1/{}", "a".repeat(90)), ..closed() };
     let screen = after(&plan, ASCII, 30, &|_| {});
-    check(&screen, 80, 24, expect![[""]]);
+    check(
+        &screen,
+        80,
+        24,
+        expect![[r#"
+        80x24
+         prony load  http://127.0.0.1/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...
+         closed loop, 128 connections, 60 s, after 500 ms of warm-up
+
+         #######..............................................  measuring  53 s left
+
+         per second           asked         sent         done       errors
+                                  -       24,800       24,800            0
+
+         done per second, last 7 s, highest 26,660
+         .%*#%#%
+         #######
+
+         latency                p50          p90          p99        p99.9          max
+         last second        1.20 ms      2.28 ms      4.08 ms      6.14 ms      40.0 ms
+         since start        1.20 ms      2.28 ms      4.08 ms      6.14 ms      40.0 ms
+
+         answers by latency, last second
+                               : + % # % =:
+                 ........::=-%=#*#%#####%##=%-=::........ . .               .
+         100 us                    1 ms                      10 ms               100 ms
+
+         generator    thread 1 #####.....  52 %  thread 2 #######...  71 %
+         connections  128 open, 120 in flight
+         q or Ctrl-C: stop, and print what was measured
+    "#]],
+    );
     let warming = after(&LoadPlan { warmup: Nanos::from_millis(3000), ..open() }, ASCII, 8, &|_| {});
     for screen in [screen, warming] {
         let terminal = drawn(&screen, 80, 24);
@@ -154,13 +369,38 @@ fn without_block_characters_all_is_ascii() {
 #[test]
 fn many_threads_are_a_character_each() {
     let many = |seen: &mut LoadProgress| seen.cpu = (0..16).map(|n| f64::from(n) / 20.0).collect();
-    check(&after(&closed(), PLAIN, 30, &many), 60, 12, expect![[""]]);
+    check(
+        &after(&closed(), PLAIN, 30, &many),
+        60,
+        12,
+        expect![[r#"
+        60x12
+         prony load  http://127.0.0.1:8080/1k
+         ████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  measuring  53 s left
+             asked     sent     done   errors
+                 –   24,800   24,800        0
+         done per second, last 7 s, highest 26,660
+         ▁▇▆█▇█▇
+         ███████
+         latency           p50     p99     max
+         last second   1.20 ms 4.08 ms 40.0 ms
+         since start   1.20 ms 4.08 ms 40.0 ms
+         generator     ▁▁▁▂▂▂▃▃▄▄▄▅▅▆▆  busiest thread 75 %
+         connections  128 open, 120 in flight
+    "#]],
+    );
 }
 
 #[test]
 fn red_is_for_errors_and_yellow_for_warnings() {
     let screen = after(&open(), COLOUR, 60, &trouble);
-    expect![[""]].assert_eq(&coloured(&screen, &[Color::Red, Color::Yellow]).join("\n"));
+    expect![[r#"
+                 10.0
+        ██████████
+        lag p99 48.0 ms
+        connect 3, timeout 162, status 400 and above 340
+         ! the generator is the limit: a thread uses 97 % of its CPU"#]]
+    .assert_eq(&coloured(&screen, &[Color::Red, Color::Yellow]).join("\n"));
     let calm = after(&open(), COLOUR, 60, &|_| {});
     assert_eq!(coloured(&calm, &[Color::Red, Color::Yellow]), [""; 0]);
     assert!(!coloured(&calm, &[Color::Cyan]).is_empty());
@@ -198,7 +438,17 @@ fn few_bytes_go_over_the_wire_per_frame() {
 fn a_load_that_is_told_to_stop_says_so() {
     let mut screen = after(&closed(), PLAIN, 30, &|_| {});
     screen.stop();
-    check(&screen, 60, 3, expect![[""]]);
+    check(
+        &screen,
+        60,
+        3,
+        expect![[r#"
+        60x3
+         ████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  stopping
+             asked     sent     done   errors
+                 –   24,800   24,800        0
+    "#]],
+    );
 }
 
 #[test]
@@ -215,6 +465,14 @@ fn lines_come_once_a_second() {
         lines.join("\n")
     };
     let plan = LoadPlan { warmup: Nanos::from_millis(1100), ..open() };
-    expect![[""]].assert_eq(&lines(&plan, &|_| {}));
-    expect![[""]].assert_eq(&lines(&closed(), &trouble));
+    expect![[r#"
+        prony load http://127.0.0.1:8080/1k: open loop, 5,000/s Poisson, 128 connections, 60 s, after 1.1 s of warm-up
+            1.0 s  warming up  lag p99 34 us  busiest thread 71 %
+            2.0 s  asked 3,050/s  sent 3,050/s  done 2,917/s  errors 0/s  p50 1.20 ms  p99 4.08 ms  max 40.0 ms  lag p99 34 us  busiest thread 71 %
+            3.0 s  asked 5,375/s  sent 5,375/s  done 5,375/s  errors 0/s  p50 1.20 ms  p99 4.08 ms  max 40.0 ms  lag p99 34 us  busiest thread 71 %"#]].assert_eq(&lines(&plan, &|_| {}));
+    expect![[r#"
+        prony load http://127.0.0.1:8080/1k: closed loop, 128 connections, 60 s, after 500 ms of warm-up
+            1.0 s  sent 1,740/s  done 1,500/s  errors 730/s  p50 1.20 ms  p99 4.08 ms  max 40.0 ms  lag p99 48.0 ms  1,234 wait for a free connection  busiest thread 97 %  the generator is the limit: a thread uses 97 % of its CPU  errors: connect 3, timeout 22, status 400 and above 340
+            2.0 s  sent 4,875/s  done 4,875/s  errors 10.0/s  p50 1.20 ms  p99 4.08 ms  max 40.0 ms  lag p99 48.0 ms  1,234 wait for a free connection  busiest thread 97 %  the generator is the limit: a thread uses 97 % of its CPU  errors: connect 3, timeout 32, status 400 and above 340
+            3.0 s  sent 5,375/s  done 5,375/s  errors 10.0/s  p50 1.20 ms  p99 4.08 ms  max 40.0 ms  lag p99 48.0 ms  1,234 wait for a free connection  busiest thread 97 %  the generator is the limit: a thread uses 97 % of its CPU  errors: connect 3, timeout 42, status 400 and above 340"#]].assert_eq(&lines(&open(), &trouble));
 }

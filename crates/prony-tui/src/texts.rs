@@ -35,6 +35,9 @@ pub(crate) fn time_left(left: Nanos) -> String {
 }
 
 pub(crate) fn done_over_time(seconds: usize, largest: f64) -> String {
+    if seconds == 0 {
+        return "done per second".to_string();
+    }
     format!("done per second, last {seconds} s, highest {}", number::rate(largest))
 }
 
@@ -149,10 +152,10 @@ fn arrivals(plan: &LoadPlan) -> String {
     };
     match (&plan.profile, plan.rate) {
         (Some(Profile::Times(times)), _) => format!("open loop, replay of {}", plural(times.len() as u64, "request")),
-        (Some(Profile::Points(points)), _) => {
+        (Some(Profile::Points(points) | Profile::Cycle { points, .. }), _) => {
             let rates = points.iter().map(|point| point.rate.0);
             let (least, most) = rates.fold((f64::INFINITY, 0.0), |(a, b), rate| (rate.min(a), rate.max(b)));
-            format!("open loop, {} to {}/s, {spacing}", number::rate(least), number::rate(most))
+            format!("open loop, {} to {}/s {spacing}", number::rate(least), number::rate(most))
         }
         (None, Some(rate)) => format!("open loop, {}/s {spacing}", number::rate(rate.0)),
         (None, None) => "closed loop".to_string(),
@@ -198,12 +201,12 @@ mod tests {
         );
         check(
             |p| {
-                let at = |s, rate| ProfilePoint { at: Nanos::from_millis(s * 1000), rate: Rate(rate) };
+                let at = |s: u64, rate| ProfilePoint { at: Nanos::from_millis(s * 1000), rate: Rate(rate) };
                 p.profile = Some(Profile::Points(vec![at(0, 0.0), at(10, 5000.0)]));
                 (p.arrivals, p.keepalive) = (Arrivals::Constant, false);
             },
             expect![
-                "open loop, 0 to 5,000/s, evenly spaced, 1 connection, a connection per request, 10 s, after 1 s of warm-up"
+                "open loop, 0 to 5,000/s evenly spaced, 1 connection, a connection per request, 10 s, after 1 s of warm-up"
             ],
         );
     }
