@@ -13,6 +13,9 @@ use prony_model::{Intervention, InterventionKind};
 const FOLLOWS: f64 = 0.5;
 /// Elasticity below which throughput does not follow. A guess; measured controls reached 0.12.
 const STANDS_STILL: f64 = 0.35;
+/// A sole bottleneck has an elasticity of 1 (methods.md). An interval that ends below this shows one limit among others. A
+/// guess: measured intervals of real limits are up to 0.25 wide to either side.
+const SOLE: f64 = 0.75;
 /// A removal that brings less than this part of the predicted gain speaks against the cause. A guess.
 const REMOVAL_PART: f64 = 0.25;
 /// A predicted gain below this is too small for its absence to speak against the cause. A guess: pairs detect about 5
@@ -91,6 +94,13 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
     } else {
         Response::Unclear(detail)
     }
+}
+
+/// What shows that a finding holds back only a part: throughput follows its CPU, but by far not in full.
+pub fn only_a_part(hop: &Hop<'_>, finding: &Finding) -> Option<String> {
+    let seen = test_of(hop, finding).filter(|_| finding.dose == Dose::Cpu).and_then(Seen::of)?;
+    (seen.value < FOLLOWS && seen.high < SOLE)
+        .then(|| format!("throughput follows its CPU only by {}: most of the time goes by elsewhere", seen.text()))
 }
 
 fn removal(seen: &Seen, knob: &str, finding: &Finding) -> Response {

@@ -50,6 +50,12 @@ impl Captured {
         self.body.clear();
     }
 
+    /// Keeps a header line, given without its line end.
+    pub fn push_header(&mut self, line: &[u8]) {
+        self.head.extend_from_slice(line);
+        self.head.extend_from_slice(b"\r\n");
+    }
+
     /// Keeps a part of a body, up to the limit.
     pub fn push_body(&mut self, part: &[u8]) {
         let room = CAPTURED_BODY_BYTES_MAX - self.body.len();
@@ -87,6 +93,9 @@ pub struct Malformed(pub &'static str);
 pub trait Protocol {
     /// What one connection remembers.
     type Link;
+
+    /// Whether an answer that comes before its request has left in full makes the connection useless.
+    const ANSWERS_FOLLOW_REQUESTS: bool;
 
     /// A new connection. Called again for every connection that is opened.
     fn link(&self) -> Self::Link;

@@ -12,6 +12,8 @@ mod frames;
 mod h2_seeds;
 #[path = "../../../fuzz/src/memory.rs"]
 mod memory;
+#[path = "../../../fuzz/src/pointer.rs"]
+mod pointer;
 #[path = "../../../fuzz/src/talk.rs"]
 mod talk;
 #[path = "../../../fuzz/src/targets.rs"]

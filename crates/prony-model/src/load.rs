@@ -120,6 +120,9 @@ pub struct LoadPlan {
     /// A scenario, instead of `requests`.
     #[serde(default)]
     pub script: Option<Script>,
+    /// Whether the result tells the counted time in stretches of about a second, each with its latency.
+    #[serde(default)]
+    pub intervals: bool,
     /// Seed of every random choice.
     pub seed: u64,
 }
@@ -167,6 +170,7 @@ impl LoadPlan {
             body: Vec::new(),
             requests: Vec::new(),
             script: None,
+            intervals: false,
             seed: SEED,
         }
     }
@@ -280,7 +284,8 @@ pub struct ThreadUse {
 /// A check that decides whether a result is the stack's or the generator's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    /// Short name: `rate`, `schedule-lag`, `cpu`, `little`, `ports`, `descriptors`, `steady`, `server-count`.
+    /// Short name: `rate`, `schedule-lag`, `cpu`, `little`, `ports`, `descriptors`, `quota`, `backlog`, `steady`,
+    /// `server-count`.
     pub name: String,
     /// Whether it held.
     pub held: bool,
@@ -288,6 +293,27 @@ pub struct Gate {
     pub detail: String,
     /// Whether its failure means that the generator was the limit (`at least X`), rather than that the result is not valid.
     pub generator_limited: bool,
+}
+
+/// What the kernel said of the load's own connections: of those open at the end, and of one in 64 that ended before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SocketFacts {
+    /// Connections asked.
+    pub asked: u64,
+    /// Mean over connections of the smoothed round trip, in microseconds (`tcpi_rtt`).
+    pub rtt_us_mean: f64,
+    /// The largest of them.
+    pub rtt_us_max: f64,
+    /// Segments sent again (`tcpi_total_retrans`).
+    pub retransmits: u64,
+    /// Segments with data sent (`tcpi_data_segs_out`).
+    pub segments_out: u64,
+    /// Time with data to send, in microseconds (`tcpi_busy_time`).
+    pub busy_us: u64,
+    /// Part of it in which the receiver's window was full (`tcpi_rwnd_limited`).
+    pub window_limited_us: u64,
+    /// Part of it in which the own send buffer was full (`tcpi_sndbuf_limited`).
+    pub buffer_limited_us: u64,
 }
 
 /// How a load goes, as a live screen shows it. Sums over all threads since the counted time began, unless said otherwise.
@@ -343,6 +369,9 @@ pub struct LoadInterval {
 pub struct LoadResult {
     /// CLOCK_MONOTONIC of the generator's host at the start of the counted time, in nanoseconds.
     pub counted_from_ns: u64,
+    /// The same moment on the calendar, in milliseconds since 1970 (UTC).
+    #[serde(default)]
+    pub counted_from_unix_ms: u64,
     /// Counted time, in seconds.
     pub duration_s: f64,
     /// Requests whose turn came within the counted time (open loop: the schedule; closed loop: as many as were sent).
@@ -384,6 +413,12 @@ pub struct LoadResult {
     pub threads: Vec<ThreadUse>,
     /// Requests in flight, as a mean over the counted time.
     pub in_flight_mean: f64,
+    /// What the kernel said of the connections; none without TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sockets: Option<SocketFacts>,
+    /// Per step of a scenario, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<crate::script::StepResult>,
     /// Validity gates.
     pub gates: Vec<Gate>,
     /// True when the load was stopped before its time.

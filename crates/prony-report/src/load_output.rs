@@ -55,6 +55,14 @@ const EXTENSIONS: &[(&str, Format)] = &[
 ];
 
 impl Format {
+    /// Whether it tells the counted time in stretches.
+    pub fn needs_intervals(self) -> bool {
+        match self {
+            Self::Csv | Self::HdrLog => true,
+            Self::Json | Self::Hgrm | Self::Prometheus => false,
+        }
+    }
+
     /// The form that a file's name asks for by its extension.
     ///
     /// # Errors

@@ -71,7 +71,7 @@ impl Histogram {
     /// What was recorded since an earlier copy of the same histogram; everything, if the other is no such copy.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut rest = self.clone();
-        match rest.inner.subtract(&earlier.inner) {
+        match rest.hdr.subtract(&earlier.hdr) {
             Ok(()) => rest,
             Err(_) => self.clone(),
         }

@@ -1,10 +1,121 @@
 //! `prony load`: a known load, with wrk's flags and output.
+//!
+//! What the flags mean is in `load_plan`, how it is shown in `live`, how it is written in `prony-report`. Invariant: nothing is
+//! sent before the guard has let every address pass.
 
 use crate::cli::LoadArgs;
+use crate::cli::load_args::ShowArgs;
 use crate::output::print;
 use crate::{BadArgument, Exit};
 use crate::{calibrate, live, load_plan, otlp, source};
 use anyhow::{Context, Result};
-use prony_model::{LoadPlan, Stack};
+use prony_model::threshold::ThresholdResult;
+use prony_model::{LoadPlan, LoadResult, Place, Stack};
 use prony_report::load_output::{Format, LoadOutput};
+use prony_stats::threshold::{EarlyStop, evaluate};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// `prony load URL|STACK`.
+pub(crate) fn run(args: &LoadArgs) -> Result<Exit> {
+    let (stack, plan) = asked(args)?;
+    let thresholds = &args.threshold.thresholds;
+    let mut early = args.threshold.abort_on_fail.then(|| EarlyStop::new(thresholds, plan.warmup));
+    let mut broken: Option<ThresholdResult> = None;
+    let result = live::send(&stack, &plan, &args.show, &mut |progress| {
+        broken = broken.take().or_else(|| early.as_mut()?.observe(progress));
+        broken.is_some()
+    })?;
+    let output = LoadOutput {
+        plan: &plan,
+        result: &result,
+        thresholds: &evaluate(thresholds, &result),
+        counted_from_unix_ms: result.counted_from_unix_ms,
+    };
+    show(&output, &args.show)?;
+    if let Some(seen) = &broken {
+        eprintln!("ended early: `{}` does not hold", seen.threshold);
+    }
+    Ok(exit(&result, output.thresholds, broken.is_some()))
+}
+
+/// What is to be sent, and from where: the flags over the stack file, or over what they import.
+fn asked(args: &LoadArgs) -> Result<(Stack, LoadPlan)> {
+    let import = load_plan::imported(args)?;
+    let target = load_plan::target(args, import.as_ref())?;
+    let mut stack = source::stack(&target)?;
+    if stack.lab.is_some() && stack.host.values().all(|h| h.at == Place::Local) {
+        let up = format!("run `prony lab up {target}` and load the stack file that it prints");
+        return Err(BadArgument::error(format!("`{target}` is a lab that is not up: {up}")));
+    }
+    load_plan::stack_flags(args, &mut stack)?;
+    let mut plan = plan_of(&stack, seed(args.shape.seed))?;
+    load_plan::plan_flags(args, import, &mut plan)?;
+    plan.intervals = args.show.exports.iter().any(|export| export.format.needs_intervals());
+    allow(&stack, &plan)?;
+    Ok((stack, plan))
+}
+
+fn show(output: &LoadOutput<'_>, args: &ShowArgs) -> Result<()> {
+    for export in &args.exports {
+        let path = &export.path;
+        std::fs::write(path, output.export(export.format))
+            .with_context(|| format!("cannot write {}; the result follows on stdout", path.display()))
+            .or_else(|error| if args.json { Err(error) } else { Ok(eprintln!("note: {error:#}")) })?;
+    }
+    if args.json {
+        print(&output.json());
+    } else {
+        print(output.text(args.latency).trim_end());
+        if let Some(line) = calibrate::headroom(output.plan, output.result) {
+            print(&line);
+        }
+    }
+    if let Some(endpoint) = &args.otlp
+        && let Some(rejected) = otlp::send(endpoint, &output.otlp())?
+    {
+        eprintln!("note: {endpoint} did not take all metrics: {rejected}");
+    }
+    Ok(())
+}
+
+fn exit(result: &LoadResult, thresholds: &[ThresholdResult], ended_early: bool) -> Exit {
+    let valid = result.is_valid() && result.completed > 0;
+    if ended_early || (valid && thresholds.iter().any(|seen| !seen.held)) {
+        Exit::GateBroken
+    } else if valid {
+        Exit::Done
+    } else {
+        Exit::NotValid
+    }
+}
+
+/// The seed that a person names, else one from the clock; the process id tells runs of the same millisecond apart.
+pub(crate) fn seed(named: Option<u64>) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    named.unwrap_or(now.as_millis() as u64 ^ u64::from(std::process::id()))
+}
+
+/// The workload of a stack as a load plan; checks that the target may be loaded, from where the load will come.
+pub(crate) fn base_plan(stack: &Stack, seed: u64) -> Result<LoadPlan> {
+    let plan = plan_of(stack, seed)?;
+    allow(stack, &plan)?;
+    Ok(plan)
+}
+
+fn plan_of(stack: &Stack, seed: u64) -> Result<LoadPlan> {
+    let read = |path: &str| std::fs::read(path);
+    let plan = prony_load::plan_from(stack, &read).map_err(|e| BadArgument::error(e.to_string()))?;
+    Ok(LoadPlan { seed, ..plan })
+}
+
+/// Lets pass what goes to private addresses, to the machine's own, or to a target that the user calls their own.
+fn allow(stack: &Stack, plan: &LoadPlan) -> Result<()> {
+    let target = prony_load::check_url(&plan.url).map_err(|e| BadArgument::error(e.to_string()))?;
+    let local = Place::Local;
+    let place = stack.generator().map_or(&local, |(_, host)| &host.at);
+    prony_agent::through(place, |_| {
+        let endpoints = prony_load::endpoints(&target, &plan.connect_to)?;
+        prony_load::guard(&target, &endpoints, stack.owned)
+    })??;
+    Ok(())
+}

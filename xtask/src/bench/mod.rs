@@ -8,6 +8,7 @@ pub mod labs;
 pub mod load;
 pub mod observe;
 mod sys;
+pub mod truth;
 pub mod undo;
 
 use anyhow::Context as _;

@@ -284,7 +284,7 @@ proptest! {
     fn huffman_reads_only_what_encodes_to_the_same(bytes in prop::collection::vec(any::<u8>(), 0..20)) {
         let mut out = Vec::new();
         if decode(&bytes, &mut out).is_ok() {
-            prop_assert_eq!(encode(&out), bytes);
+            prop_assert_eq!(&encode(&out), &bytes);
         }
         prop_assert!(out.len() <= bytes.len() * 8 / 5);
     }

@@ -227,10 +227,10 @@ impl Link {
     fn read_head(&self, bytes: &[u8; HEAD_BYTES]) -> Result<Head, Malformed> {
         let head = Head::read(bytes);
         if !self.peer.is_known && (head.kind != kind::SETTINGS || head.has(flag::ACK) || head.stream != 0) {
-            return Err(match bytes.starts_with(b"HTTP/1") {
-                true => Malformed("the server answers in HTTP/1: it takes no HTTP/2 on this port"),
-                false => Malformed("the first frame is not SETTINGS"),
-            });
+            if bytes.starts_with(b"HTTP/1") {
+                return Err(Malformed("the server answers in HTTP/1: it takes no HTTP/2 on this port"));
+            }
+            return Err(Malformed("the first frame is not SETTINGS"));
         }
         if head.length > PAYLOAD_BYTES_MAX {
             return Err(Malformed("a frame is longer than the 16 KiB that it may be"));
@@ -264,7 +264,7 @@ impl Link {
             kind::DATA => {
                 // Padded: the only one that must be whole.
                 self.begin_body(Head { length: 0, flags: 0, ..head }, out, answers)?;
-                self.credit(head, out);
+                self.credit(head, self.streams.find(head.stream), out);
                 let content = head.content(payload)?;
                 let is_last = head.has(flag::END_STREAM);
                 if !content.is_empty() || is_last {

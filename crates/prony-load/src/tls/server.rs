@@ -81,6 +81,8 @@ pub struct Pair {
     pub heard: Vec<u8>,
     /// Plaintext that the server heard.
     pub asked: Vec<u8>,
+    /// What the server could not accept.
+    pub complaint: Option<rustls::Error>,
     buffer: Vec<u8>,
 }
 
@@ -89,7 +91,7 @@ impl Pair {
         let (mut session, mut out) = (Session::new(tls).unwrap(), Vec::new());
         session.take(&mut [], 0, &mut out);
         let server = ServerConnection::new(server.clone()).unwrap();
-        Self { session, server, out, heard: Vec::new(), asked: Vec::new(), buffer: vec![0; 64 * 1024] }
+        Self { session, server, out, heard: Vec::new(), asked: Vec::new(), complaint: None, buffer: vec![0; 64 * 1024] }
     }
 
     /// Carries bytes both ways, to the client in pieces of these sizes in turn, until neither has more to say.
@@ -99,7 +101,8 @@ impl Pair {
             let mut rest = to_server.as_slice();
             while !rest.is_empty() {
                 self.server.read_tls(&mut rest).unwrap();
-                if self.server.process_new_packets().is_err() {
+                if let Err(error) = self.server.process_new_packets() {
+                    self.complaint = Some(error);
                     break;
                 }
                 // An error means that there is nothing (more) to read.

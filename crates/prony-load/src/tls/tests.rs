@@ -92,6 +92,14 @@ fn a_certificate_that_is_named_itself_is_trusted_for_its_name_alone() {
     assert!(!pair.session.is_ready());
 }
 
+#[test]
+fn the_server_hears_why_it_was_refused() {
+    let (_, config) = server(NAME);
+    let mut pair = Pair::new(&client(&plan(&Authority::new("another")), Protocol::Http1), &Arc::new(config));
+    pair.carry(&[20_000]);
+    assert_eq!(pair.complaint, Some(rustls::Error::AlertReceived(AlertDescription::UnknownCA)));
+}
+
 /// The second handshake is accepted from memory; a chain that differs is not.
 #[test]
 fn what_was_accepted_is_remembered_byte_by_byte() {
@@ -105,6 +113,23 @@ fn what_was_accepted_is_remembered_byte_by_byte() {
     let mut pair = Pair::new(&tls, &Arc::new(config(&Authority::new("a stranger").issue(NAME), &[&TLS13], None)));
     pair.carry(&[20_000]);
     assert!(!pair.session.is_ready());
+}
+
+#[test]
+fn what_was_accepted_for_one_name_is_not_for_another() {
+    let authority = Authority::new("the authority");
+    let trusted = [CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap()];
+    let trusting = Trusting::new(&trusted, &Arc::new(ring::default_provider())).unwrap();
+    let chain = authority.issue(NAME).chain_pem;
+    let chain = CertificateDer::from_pem_slice(chain.as_bytes()).unwrap();
+    let accepts = |name: &'static str| {
+        let (name, now) = (ServerName::try_from(name).unwrap(), rustls::pki_types::UnixTime::now());
+        trusting.verify_server_cert(&chain, &[], &name, &[], now).is_ok()
+    };
+    assert_eq!(
+        [accepts("other.test"), accepts(NAME), accepts("other.test"), accepts(NAME)],
+        [false, true, false, true]
+    );
 }
 
 /// A server with the right certificate and another key: only the signature over the handshake can tell.
@@ -320,6 +345,16 @@ fn keys_may_change_while_data_flows() {
     for _ in 0..5 {
         // This also asks for new keys of the client.
         pair.server.refresh_traffic_keys().unwrap();
+        pair.carry(&[20_000]);
+        let mut record = |text: &[u8]| {
+            let from = pair.out.len();
+            pair.session.seal(text, &mut pair.out).unwrap();
+            pair.out.len() - from
+        };
+        // Header, message, its type within and its tag: RFC 8446, sections 4.6.3 and 5.2.
+        assert_eq!(record(b"x") - record(b"x"), 5 + 5 + 1 + 16, "the first brings the key update along");
+        pair.carry(&[20_000]);
+        assert_eq!(std::mem::take(&mut pair.asked), b"xx");
         exchange(&mut pair, &[5; 20_000], &[700]);
     }
 }
@@ -570,6 +605,22 @@ fn a_trial_tells_what_was_agreed_on() {
     let agreed = tls.trial(&mut stream, until).unwrap();
     expect![[r#"Negotiated { version: "TLSv1_3", suite: "TLS13_AES_128_GCM_SHA256", group: Some("X25519"), alpn: None, resumed: false }"#]]
         .assert_eq(&format!("{agreed:?}"));
+    drop(stream);
+    server.join().unwrap();
+}
+
+#[test]
+fn a_trial_for_http2_needs_the_servers_agreement() {
+    let (authority, config) = server(NAME);
+    let (endpoint, server) = serve(move |stream| {
+        let mut stream = secured(config, stream);
+        assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "close_notify after the handshake");
+    });
+    let Endpoint::Tcp(address) = endpoint else { panic!("a TCP server") };
+    let mut stream = TcpStream::connect(address).unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    let error = client(&plan(&authority), Protocol::Http2).trial(&mut stream, until).unwrap_err();
+    assert!(error.contains("did not choose `h2`"), "{error}");
     drop(stream);
     server.join().unwrap();
 }

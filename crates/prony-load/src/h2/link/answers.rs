@@ -32,6 +32,7 @@ impl Link {
         if block.continuations > CONTINUATIONS_MAX {
             return Err(Malformed("the head comes in more than 64 pieces"));
         }
+        self.block_bytes.reserve_exact(part.len());
         self.block_bytes.extend_from_slice(part);
         if !is_whole {
             self.block = Some(Block { continuations: block.continuations + 1, ..block });
@@ -102,7 +103,8 @@ impl Link {
         answers: &mut Vec<Answer>,
     ) -> Result<(), Malformed> {
         self.check_stream(head.stream)?;
-        match self.streams.find(head.stream) {
+        let place = self.streams.find(head.stream);
+        match place {
             Some(place) if self.streams.at(place).status == 0 => return Err(Malformed("a body comes before its head")),
             Some(_) => {}
             None => self.check_given_up(head.stream)?,
@@ -111,7 +113,7 @@ impl Link {
         if head.length == 0 && !is_last {
             return self.count_idle();
         }
-        self.credit(head, out);
+        self.credit(head, place, out);
         self.progress();
         self.body = Body { stream: head.stream, left: head.length, is_last };
         if head.length == 0 {
@@ -122,12 +124,12 @@ impl Link {
 
     /// Lets the server send again what it just sent, in large steps.
     #[inline]
-    pub(super) fn credit(&mut self, head: Head, out: &mut Vec<u8>) {
+    pub(super) fn credit(&mut self, head: Head, place: Option<usize>, out: &mut Vec<u8>) {
         self.uncredited += head.length as u32;
         if self.uncredited >= WINDOW / 2 {
             frames::push_window_update(out, 0, std::mem::take(&mut self.uncredited));
         }
-        let Some(place) = self.streams.find(head.stream) else { return };
+        let Some(place) = place else { return };
         let stream = self.streams.at(place);
         stream.uncredited += head.length as u32;
         if stream.uncredited >= WINDOW / 2 && !head.has(flag::END_STREAM) {

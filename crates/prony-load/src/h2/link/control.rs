@@ -6,7 +6,7 @@
 
 use super::super::frames::{self, Head, MAX_31_BITS, flag, kind};
 use super::super::peer::Peer;
-use super::Link;
+use super::{IDLE_FRAMES_MAX, Link};
 use crate::protocol::{Answer, Malformed};
 
 /// Idle frames allowed for each DATA frame that we send, because window updates answer them. Envoy allows 10
