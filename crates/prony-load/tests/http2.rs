@@ -315,7 +315,7 @@ fn nginx_ends_a_connection_after_its_requests() {
     let mut answered = 0;
     for _ in 0..3 {
         let mut client = Client::connect(nginx.port, 4);
-        while client.http2.has_room(&client.link) {
+        while client.after == After::Open {
             while client.http2.has_room(&client.link) {
                 client.begin(&get("/a"));
             }

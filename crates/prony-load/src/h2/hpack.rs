@@ -1,12 +1,12 @@
 //! Reads header blocks (RFC 7541).
 //!
 //! A load wants the status and the length of most answers and nothing else, so a text is decoded only when it is
-//! captured, added to the table, or one of these two; all others are stepped over. Names and values are judged only
-//! where they are kept. Invariant: whatever a block holds, the state stays in step with the server's, or the block is
-//! refused.
+//! captured or one of these two; all others are stepped over, or kept coded in the table. Names and values are judged
+//! only where they are decoded. Invariant: whatever a block holds, the state stays in step with the server's, or the
+//! block is refused.
 
-use super::huffman;
-use super::table::{Kind, Table};
+use super::huffman::{NotHuffman, Text};
+use super::table::{Kind, Name, STATIC, Table};
 use crate::protocol::Malformed;
 
 /// Most bytes of one block as it comes, and of the lines that are captured of it. As for HTTP/1.1. A guess: eight times
@@ -138,6 +138,8 @@ pub struct Decoder {
     text: Vec<u8>,
 }
 
+/// Length of the name `content-length` in Huffman's code.
+const CONTENT_LENGTH_CODED_BYTES: usize = 10;
 const CUT: Malformed = Malformed("a header block ends within a field");
 const NO_ENTRY: Malformed = Malformed("a header block names an entry that is in no table");
 
@@ -176,44 +178,63 @@ impl Decoder {
     #[inline]
     fn indexed(&mut self, index: usize, fields: &mut Fields<'_>) -> Result<(), Malformed> {
         let kind = self.table.kind(index).ok_or(NO_ENTRY)?;
-        if fields.begin(kind)? {
-            let (name, value) = self.table.field(index).ok_or(NO_ENTRY)?;
-            fields.take(kind, name, value)?;
+        if !fields.begin(kind)? {
+            return Ok(());
         }
-        Ok(())
+        if let Some((name, value)) = STATIC.get(index - 1) {
+            return fields.take(kind, name.as_bytes(), value.as_bytes());
+        }
+        self.text.clear();
+        self.table.push_name(index, &mut self.text).map_err(not_huffman)?;
+        let name_bytes = self.text.len();
+        self.table.push_value(index, &mut self.text).map_err(not_huffman)?;
+        let (name, value) = self.text.split_at(name_bytes);
+        fields.take(kind, name, value)
     }
 
     /// A field with its value, and its name by index or as text. `mask`: the bits of the first byte that hold the
     /// index; six of them also say that the field is to be added to the table.
     #[inline]
     fn literal(&mut self, input: &mut Input<'_>, mask: u8, fields: &mut Fields<'_>) -> Result<(), Malformed> {
-        let add = mask == 0x3f;
         let index = input.integer(mask)?;
-        self.text.clear();
-        let kind = if index == 0 {
-            input.text(&mut self.text)?;
-            Kind::of(&self.text)
+        let (kind, name) = if index == 0 {
+            let name = input.text()?;
+            (self.kind_of(name)?, Name::Text(name))
         } else {
-            self.table.kind(index).ok_or(NO_ENTRY)?
+            (self.table.kind(index).ok_or(NO_ENTRY)?, Name::Of(index))
         };
-        let needed = fields.begin(kind)?;
-        if !needed && !add {
-            return input.skip_text();
-        }
-        if index != 0 {
-            let (name, _) = self.table.field(index).ok_or(NO_ENTRY)?;
-            self.text.extend_from_slice(name);
-        }
-        let name_bytes = self.text.len();
-        input.text(&mut self.text)?;
-        let (name, value) = self.text.split_at(name_bytes);
-        if needed {
+        let value = input.text()?;
+        if fields.begin(kind)? {
+            self.text.clear();
+            match name {
+                Name::Text(name) => name.read(&mut self.text),
+                Name::Of(index) => self.table.push_name(index, &mut self.text),
+            }
+            .map_err(not_huffman)?;
+            let name_bytes = self.text.len();
+            value.read(&mut self.text).map_err(not_huffman)?;
+            let (name, value) = self.text.split_at(name_bytes);
             fields.take(kind, name, value)?;
         }
-        if add {
+        if mask == 0x3f {
             self.table.add(kind, name, value);
         }
         Ok(())
+    }
+
+    /// What a field of this name is. Coded names are decoded only when they can be one that matters.
+    fn kind_of(&mut self, name: Text<'_>) -> Result<Kind, Malformed> {
+        if !name.is_coded {
+            return Ok(Kind::of(name.bytes));
+        }
+        // The code of the colon is 1011100.
+        let is_pseudo = matches!(name.bytes, [0xb8 | 0xb9, ..]);
+        if !is_pseudo && name.bytes.len() != CONTENT_LENGTH_CODED_BYTES {
+            return Ok(Kind::Ordinary);
+        }
+        self.text.clear();
+        name.read(&mut self.text).map_err(not_huffman)?;
+        Ok(Kind::of(&self.text))
     }
 
     /// Memory of the table and of the text.
@@ -262,33 +283,19 @@ impl<'a> Input<'a> {
         Ok(value)
     }
 
-    /// The next text as it lies there, and whether it is in Huffman's code.
+    /// The next text.
     #[inline]
-    fn raw_text(&mut self) -> Result<(bool, &'a [u8]), Malformed> {
-        let coded = self.0.first().ok_or(CUT)? & 0x80 != 0;
+    fn text(&mut self) -> Result<Text<'a>, Malformed> {
+        let is_coded = self.0.first().ok_or(CUT)? & 0x80 != 0;
         let length = self.integer(0x7f)?;
-        let (text, rest) = self.0.split_at_checked(length).ok_or(CUT)?;
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(CUT)?;
         self.0 = rest;
-        Ok((coded, text))
+        Ok(Text { bytes, is_coded })
     }
+}
 
-    fn text(&mut self, into: &mut Vec<u8>) -> Result<(), Malformed> {
-        match self.raw_text()? {
-            (true, text) => {
-                into.reserve(huffman::decoded_bytes_max(text.len()));
-                huffman::decode(text, into).map_err(|_| Malformed("a header holds what is no Huffman code"))
-            }
-            (false, text) => {
-                into.extend_from_slice(text);
-                Ok(())
-            }
-        }
-    }
-
-    #[inline]
-    fn skip_text(&mut self) -> Result<(), Malformed> {
-        self.raw_text().map(|_| ())
-    }
+fn not_huffman(_: NotHuffman) -> Malformed {
+    Malformed("a header holds what is no Huffman code")
 }
 
 #[cfg(test)]

@@ -7,6 +7,36 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotHuffman;
 
+/// A text as it comes.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a> {
+    /// Plain or coded.
+    pub bytes: &'a [u8],
+    /// Which of the two.
+    pub is_coded: bool,
+}
+
+impl Text<'_> {
+    /// Appends what it says.
+    ///
+    /// # Errors
+    /// [`NotHuffman`]; what was decoded until then stays appended.
+    pub fn read(self, into: &mut Vec<u8>) -> Result<(), NotHuffman> {
+        if self.is_coded {
+            into.reserve(self.bytes.len() * 8 / SHORTEST_BITS as usize);
+            return decode(self.bytes, into);
+        }
+        into.extend_from_slice(self.bytes);
+        Ok(())
+    }
+
+    /// Fewest bytes that it can say, found without decoding: no code is longer than 30 bits.
+    #[inline]
+    pub fn bytes_min(self) -> usize {
+        if self.is_coded { self.bytes.len() / 4 } else { self.bytes.len() }
+    }
+}
+
 /// Length in bits of the code of each byte, then of the end symbol. RFC 7541, appendix B.
 #[rustfmt::skip] // 32 in a row, so that a byte is found by its upper three bits
 pub(super) const LENGTHS: [u8; 257] = [
@@ -28,16 +58,8 @@ const LONGEST_BITS: usize = 30;
 /// Codes up to this length are found by one look; all that common headers are made of.
 const SHORT_BITS: usize = 8;
 
-/// Most bytes that so many can stand for.
-pub fn decoded_bytes_max(coded: usize) -> usize {
-    coded * 8 / SHORTEST_BITS as usize
-}
-
 /// Appends the decoded bytes.
-///
-/// # Errors
-/// [`NotHuffman`]; what was decoded until then stays appended.
-pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), NotHuffman> {
+pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), NotHuffman> {
     // `bits` holds `have` bits, the next one on top, zeros behind.
     let (mut bits, mut have) = (0u64, 0u32);
     let mut input = input.iter();

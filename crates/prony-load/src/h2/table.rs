@@ -1,12 +1,16 @@
 //! The two tables of header compression (RFC 7541, 2.3): the static one, and what a server added.
 //!
-//! Invariant: the dynamic table holds at most [`TABLE_BYTES_MAX`] by the RFC's own count, and twice that of memory.
+//! Texts are kept as they came and decoded when they are asked for, which is hardly ever: nginx adds four fields with
+//! each answer and never names one again. How long they are when decoded is therefore not known, and old entries are
+//! dropped when they cannot be valid any more, not as soon as they may be invalid. That changes no index, because those
+//! count from the newest. Invariant: every entry that is valid is here, and no more than 128 of them, nor of more than
+//! 16 KiB of text.
 
+use super::huffman::{NotHuffman, Text};
 use std::collections::VecDeque;
 
-/// Room of the dynamic table: the size that RFC 9113, 6.5.2 gives a table of which nobody spoke. We leave it at that,
-/// in both directions, so that the server does the work that it does for ordinary clients; 0 would spare us the copies
-/// of what it adds.
+/// Room of the dynamic table: what RFC 9113, 6.5.2 gives a table of which nobody spoke. We leave it at that in both
+/// directions, so that the server does the work that it does for ordinary clients.
 pub const TABLE_BYTES_MAX: usize = 4096;
 /// What an entry costs besides its text (RFC 7541, 4.1).
 pub const ENTRY_BYTES: usize = 32;
@@ -47,14 +51,23 @@ impl Kind {
     }
 }
 
+/// The name of a new entry.
+#[derive(Clone, Copy, Debug)]
+pub enum Name<'a> {
+    /// As text.
+    Text(Text<'a>),
+    /// That of the entry with this index, which is in the table.
+    Of(usize),
+}
+
 /// The static table followed by the dynamic one.
 #[derive(Debug)]
 pub struct Table {
-    /// The text of the entries one after another, oldest first, with a hole in front where old ones were.
+    /// The texts of the entries one after another as they came, oldest first, with a hole in front where old ones were.
     text: Vec<u8>,
     /// Newest first, as the indexes count.
     entries: VecDeque<Entry>,
-    /// By the count of the RFC.
+    /// At least so many by the count of the RFC: more texts would be longer when decoded.
     bytes: usize,
     bytes_max: usize,
 }
@@ -64,12 +77,24 @@ struct Entry {
     at: u32,
     name_bytes: u16,
     value_bytes: u16,
+    name_is_coded: bool,
+    value_is_coded: bool,
     kind: Kind,
 }
 
 impl Entry {
-    fn cost(self) -> usize {
-        usize::from(self.name_bytes) + usize::from(self.value_bytes) + ENTRY_BYTES
+    fn name(self, text: &[u8]) -> Text<'_> {
+        let from = self.at as usize;
+        Text { bytes: &text[from..from + usize::from(self.name_bytes)], is_coded: self.name_is_coded }
+    }
+
+    fn value(self, text: &[u8]) -> Text<'_> {
+        let from = self.at as usize + usize::from(self.name_bytes);
+        Text { bytes: &text[from..from + usize::from(self.value_bytes)], is_coded: self.value_is_coded }
+    }
+
+    fn cost(self, text: &[u8]) -> usize {
+        self.name(text).bytes_min() + self.value(text).bytes_min() + ENTRY_BYTES
     }
 }
 
@@ -89,34 +114,61 @@ impl Table {
         }
     }
 
-    /// Name and value of an index; none: there is no such index.
-    pub fn field(&self, index: usize) -> Option<(&[u8], &[u8])> {
+    /// Appends the name of an index that is in the table.
+    ///
+    /// # Errors
+    /// [`NotHuffman`] when the server put something else there.
+    pub fn push_name(&self, index: usize, into: &mut Vec<u8>) -> Result<(), NotHuffman> {
+        self.name(index).read(into)
+    }
+
+    /// Appends the value of an index that is in the table.
+    ///
+    /// # Errors
+    /// [`NotHuffman`] when the server put something else there.
+    pub fn push_value(&self, index: usize, into: &mut Vec<u8>) -> Result<(), NotHuffman> {
         if index <= STATIC_COUNT {
-            let (name, value) = STATIC.get(index.checked_sub(1)?)?;
-            return Some((name.as_bytes(), value.as_bytes()));
+            into.extend_from_slice(STATIC[index - 1].1.as_bytes());
+            return Ok(());
         }
-        let entry = self.entries.get(index - STATIC_COUNT - 1)?;
-        let text = &self.text[entry.at as usize..];
-        let (name, rest) = text.split_at(usize::from(entry.name_bytes));
-        Some((name, &rest[..usize::from(entry.value_bytes)]))
+        self.entries[index - STATIC_COUNT - 1].value(&self.text).read(into)
     }
 
     /// Adds an entry, and drops old ones until it fits; one larger than the table empties it (RFC 7541, 4.4).
-    pub fn add(&mut self, kind: Kind, name: &[u8], value: &[u8]) {
-        let cost = name.len() + value.len() + ENTRY_BYTES;
-        self.shrink_to(self.bytes_max.saturating_sub(cost));
+    pub fn add(&mut self, kind: Kind, name: Name<'_>, value: Text<'_>) {
+        let of = match name {
+            Name::Text(text) => text,
+            Name::Of(index) => self.name(index),
+        };
+        let (name_bytes, name_is_coded) = (of.bytes.len(), of.is_coded);
+        let cost = of.bytes_min() + value.bytes_min() + ENTRY_BYTES;
         if cost > self.bytes_max {
-            return;
+            self.shrink_to(0);
+            return self.text.clear();
         }
-        if self.text.len() + name.len() + value.len() > 2 * TABLE_BYTES_MAX {
-            self.close_hole();
+        // The text first: the name may be that of an entry that is about to be dropped.
+        let at = self.text.len();
+        match name {
+            Name::Text(text) => self.text.extend_from_slice(text.bytes),
+            Name::Of(index) if index <= STATIC_COUNT => self.text.extend_from_slice(STATIC[index - 1].0.as_bytes()),
+            Name::Of(index) => {
+                let from = self.entries[index - STATIC_COUNT - 1].at as usize;
+                self.text.extend_from_within(from..from + name_bytes);
+            }
         }
-        let at = self.text.len() as u32;
-        self.text.extend_from_slice(name);
-        self.text.extend_from_slice(value);
-        // Both fit in 16 bits, because the entry fits in the table.
-        self.entries.push_front(Entry { at, name_bytes: name.len() as u16, value_bytes: value.len() as u16, kind });
+        self.text.extend_from_slice(value.bytes);
+        self.shrink_to(self.bytes_max - cost);
         self.bytes += cost;
+        self.entries.push_front(Entry {
+            at: at as u32,
+            // Both fit in 16 bits: a text is at most four times as long as what it costs.
+            name_bytes: name_bytes as u16,
+            value_bytes: value.bytes.len() as u16,
+            name_is_coded,
+            value_is_coded: value.is_coded,
+            kind,
+        });
+        self.close_hole();
     }
 
     /// The server's new limit; false: it is above ours.
@@ -132,27 +184,35 @@ impl Table {
         self.text.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
 
-    /// By the count of the RFC.
+    /// By the count of the RFC, if no text is coded.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    fn name(&self, index: usize) -> Text<'_> {
+        if index <= STATIC_COUNT {
+            return Text { bytes: STATIC[index - 1].0.as_bytes(), is_coded: false };
+        }
+        self.entries[index - STATIC_COUNT - 1].name(&self.text)
     }
 
     fn shrink_to(&mut self, bytes: usize) {
         while self.bytes > bytes
             && let Some(oldest) = self.entries.pop_back()
         {
-            self.bytes -= oldest.cost();
-        }
-        if self.entries.is_empty() {
-            self.text.clear();
+            self.bytes -= oldest.cost(&self.text);
         }
     }
 
+    /// Moves the texts to the front once there is as much room as a table has: then what is moved is seldom more than
+    /// that.
     fn close_hole(&mut self) {
-        let hole = self.entries.back().map_or(self.text.len(), |oldest| oldest.at as usize);
-        self.text.drain(..hole);
-        self.entries.iter_mut().for_each(|entry| entry.at -= hole as u32);
+        let hole = self.entries.back().map_or(0, |oldest| oldest.at as usize);
+        if hole >= TABLE_BYTES_MAX {
+            self.text.drain(..hole);
+            self.entries.iter_mut().for_each(|entry| entry.at -= hole as u32);
+        }
     }
 }
 
