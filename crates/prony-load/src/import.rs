@@ -1,10 +1,12 @@
-//! Turns what people already have into a workload: a curl command, a HAR file, an access log. Text in, an [`Import`] out.
+//! Turns what people already have into a workload: a curl command, a HAR file, an access log. Text in, an [`Import`]
+//! out.
 //!
-//! It opens no file and no connection: what a text refers to is read by the caller's reader. Imported text is literal: no
-//! `${...}` in it is a template. Invariant: no text panics, memory is bounded by the text and by constants, and what is not
-//! taken over is named in [`Import::skipped`].
+//! It opens no file and no connection: what a text refers to is read by the caller's reader. Imported text is literal:
+//! no `${...}` in it is a template. Invariant: no text panics, memory is bounded by the text and by constants, and
+//! what is not taken over is named in [`Import::skipped`].
 
 mod curl;
+mod curl_endpoints;
 mod curl_flags;
 mod har;
 mod log;
@@ -108,7 +110,8 @@ impl Import {
         }
     }
 
-    /// Puts everything but the URL into a plan. Headers that the plan has already win over imported ones of the same name.
+    /// Puts everything but the URL into a plan. Headers that the plan has already win over imported ones of the same
+    /// name.
     pub fn apply(self, plan: &mut LoadPlan) {
         let own = std::mem::take(&mut plan.headers);
         let is_new = |name: &str| !own.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
@@ -134,8 +137,8 @@ impl Import {
     }
 }
 
-/// Text that a scenario's template gives back as it is: `${` becomes `$${`. Requests of an [`Import`] need that only where they
-/// are made steps of a scenario; elsewhere nothing is a template.
+/// Text that a scenario's template gives back as it is: `${` becomes `$${`. Requests of an [`Import`] need that only
+/// where they are made steps of a scenario; elsewhere nothing is a template.
 pub fn escape_template(text: &str) -> String {
     text.replace("${", "$${")
 }

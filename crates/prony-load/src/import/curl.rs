@@ -1,7 +1,9 @@
 //! A curl command as a workload of one request: what curl would send, but for its own `User-Agent` and `Accept: */*`.
 //!
-//! It runs no curl. Invariant: a flag that would change the request is taken over or is an error, never dropped in silence.
+//! It runs no curl. Invariant: a flag that would change the request is taken over or is an error, never dropped in
+//! silence.
 
+use super::curl_endpoints::Elsewhere;
 use super::curl_flags::{self, Data, Meaning, TlsFile};
 use super::{Import, ImportError, encoded, excerpt, is_of_connection, words};
 use crate::target::check_url;
@@ -16,8 +18,8 @@ const ENCODINGS: &str = "deflate, gzip, br, zstd";
 /// Longest time that `-m` may say: the largest 32 bit number of seconds. Longer ones mean "no limit" just as well.
 const MAX_TIME_S: f64 = 4_294_967_295.0;
 
-/// Takes over a curl command: as a person types it, or as a browser's "Copy as cURL (bash)" writes it. `read_file` reads what
-/// the command names as `@FILE`, and its certificates.
+/// Takes over a curl command: as a person types it, or as a browser's "Copy as cURL (bash)" writes it. `read_file`
+/// reads what the command names as `@FILE`, and its certificates.
 ///
 /// # Errors
 /// [`ImportError::Curl`] for what is no curl command, names a flag that is not known or cannot be taken over;
@@ -337,7 +339,13 @@ impl<'a> Command<'a> {
             (false, false) => "GET",
         };
         let headers = self.all_headers(&target.authority, body.is_some())?;
-        let connect_to = self.endpoints(&target.host, target.port)?;
+        let connect_to = match &self.unix_socket {
+            Some(path) => vec![format!("unix:{path}")],
+            None => {
+                let asked = Elsewhere { connect_to: &self.connect_to, resolve: &self.resolve };
+                asked.endpoints(&target.host, target.port, &mut self.skipped).map_err(ImportError::Curl)?
+            }
+        };
         if self.protocol == Some(Protocol::Http2) && !target.secure {
             self.skipped.push("HTTP/2 in plain text is spoken from the first byte, without an upgrade".to_string());
         }
@@ -374,7 +382,7 @@ impl<'a> Command<'a> {
         let braces = |text: &str| text.contains(['{', '[']);
         if !self.glob_off && (braces(path) || (braces(host) && !host.starts_with('['))) {
             return wrong(
-                "curl makes several URLs of braces and brackets: write one URL, or add `-g` when they stand for themselves",
+                "curl makes several URLs of `{` and `[`: write one URL, or add `-g` when they are part of it",
             );
         }
         if let Some(user) = user.filter(|_| !self.implied.iter().any(|(name, _)| *name == "Authorization")) {
@@ -423,46 +431,6 @@ impl<'a> Command<'a> {
         }
         headers.extend(implied.into_iter().map(|(name, value)| (name.to_string(), value)));
         Ok(headers)
-    }
-
-    /// Where connections go: `--unix-socket`, else what `--connect-to` and `--resolve` say of this host and port.
-    fn endpoints(&mut self, host: &str, port: u16) -> Result<Vec<String>> {
-        if let Some(path) = &self.unix_socket {
-            return Ok(vec![format!("unix:{path}")]);
-        }
-        let (mut there, mut found) = ((host.to_string(), port.to_string()), false);
-        for text in std::mem::take(&mut self.connect_to) {
-            let parts = split_colons(&text, 4);
-            let [from_host, from_port, to_host, to_port] = parts[..] else {
-                return wrong(format!("`--connect-to {text}`: write HOST1:PORT1:HOST2:PORT2, where each may be empty"));
-            };
-            let fits = |want: &str, have: &str| want.is_empty() || want.eq_ignore_ascii_case(have);
-            if found || !fits(bare(from_host), host) || !fits(from_port, &port.to_string()) {
-                self.skipped.push(format!("`--connect-to {text}`: it is for another host or port, or not the first"));
-                continue;
-            }
-            found = true;
-            let or = |new: &str, old: String| if new.is_empty() { old } else { new.to_string() };
-            there = (or(bare(to_host), there.0), or(to_port, there.1));
-        }
-        let mut addresses = Vec::new();
-        for text in std::mem::take(&mut self.resolve) {
-            let parts = split_colons(text.trim_start_matches('+'), 3);
-            let [from_host, from_port, list] = parts[..] else {
-                return wrong(format!("`--resolve {text}`: write HOST:PORT:ADDRESS"));
-            };
-            let fits = from_host == "*" || bare(from_host).eq_ignore_ascii_case(&there.0);
-            if fits && from_port == there.1 {
-                addresses = list.split(',').map(|address| endpoint(bare(address), &there.1)).collect();
-            } else {
-                self.skipped.push(format!("`--resolve {text}`: it is for another host or port"));
-            }
-        }
-        Ok(match (addresses.is_empty(), found) {
-            (false, _) => addresses,
-            (true, true) => vec![endpoint(&there.0, &there.1)],
-            (true, false) => Vec::new(),
-        })
     }
 }
 
@@ -521,33 +489,6 @@ fn decoded(text: &str) -> Vec<u8> {
         }
     }
     bytes
-}
-
-/// Splits at colons outside brackets into at most `most` parts.
-fn split_colons(text: &str, most: usize) -> Vec<&str> {
-    let (mut parts, mut from, mut depth) = (Vec::new(), 0, 0i32);
-    for (at, c) in text.char_indices() {
-        match c {
-            '[' => depth += 1,
-            ']' => depth -= 1,
-            ':' if depth == 0 && parts.len() + 1 < most => {
-                parts.push(&text[from..at]);
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&text[from..]);
-    parts
-}
-
-/// Without the brackets of an IPv6 address.
-fn bare(host: &str) -> &str {
-    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
-}
-
-fn endpoint(host: &str, port: &str) -> String {
-    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 #[cfg(test)]

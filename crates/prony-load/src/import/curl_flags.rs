@@ -1,6 +1,7 @@
 //! Flags of curl: what each means for a load.
 //!
-//! It applies none. Invariant: a flag is in the table once; one that is not there is an error, for it might change the request.
+//! It applies none. Invariant: a flag is in the table once; one that is not there is an error, for it might change the
+//! request.
 
 use prony_model::input::nearest;
 
@@ -191,7 +192,7 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("http1.0", "0", "", Refused("HTTP/1.0 is not spoken: write `--http1.1`")),
     flag("http3", "", "", Refused("HTTP/3 is not spoken: write `--http2`")),
     flag("http3-only", "", "", Refused("HTTP/3 is not spoken: write `--http2`")),
-    flag("pass", "", "PHRASE", Refused("keys with a pass phrase are not read: write the key without one (`openssl pkey`)")),
+    flag("pass", "", "PHRASE", Refused("keys with a pass phrase are not read: remove it (`openssl pkey`)")),
     flag("abstract-unix-socket", "", "PATH", Refused("only sockets with a path are known: write `--unix-socket PATH`")),
     flag("haproxy-protocol", "", "", Refused("the PROXY protocol is not spoken: load a port that does not expect it")),
     flag("proto-default", "", "PROTOCOL", Refused("write the URL with `http://` or `https://`")),

@@ -261,7 +261,7 @@ fn says_what_cannot_be_taken_over() {
         (
             "curl 'http://s1/[1-3]'",
             expect![
-                "the curl command cannot be taken over: curl makes several URLs of braces and brackets: write one URL, or add `-g` when they stand for themselves"
+                "the curl command cannot be taken over: curl makes several URLs of `{` and `[`: write one URL, or add `-g` when they are part of it"
             ],
         ),
         (

@@ -1,6 +1,7 @@
 //! A HAR file (HTTP Archive 1.2), as browsers save it: the requests of one host as a mix or a replay.
 //!
-//! Answers are not looked at, nor checked for later. Invariant: every entry is taken over, or counted with the reason why not.
+//! Answers are not looked at, nor checked for later. Invariant: every entry is taken over, or counted with the reason
+//! why not.
 
 use super::mix::{Asked, Mix};
 use super::replay::{Recorded, Replay};
@@ -13,7 +14,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 
-/// Hosts that are named one by one when they are left out. A guess: a page has dozens, and the first tell what they are.
+/// Hosts that are named one by one when they are left out. A guess: a page has dozens, and the first tell what they
+/// are.
 const HOSTS_NAMED_MAX: usize = 5;
 
 #[derive(Deserialize)]
@@ -85,8 +87,8 @@ struct Param {
     file_name: Option<IgnoredAny>,
 }
 
-/// Takes over the requests of `host` (`NAME` or `NAME:PORT`; none: that of the first entry). Where a host was asked over http and
-/// https, the one that was asked more often is meant.
+/// Takes over the requests of `host` (`NAME` or `NAME:PORT`; none: that of the first entry). Where a host was asked
+/// over http and https, the one that was asked more often is meant.
 ///
 /// # Errors
 /// [`ImportError::Har`] for what is no HAR file, and where no request is left; [`ImportError::Speed`].

@@ -1,7 +1,7 @@
 //! An access log as a mix or a replay of what was asked for.
 //!
-//! It takes method, path and host of each line; a log holds no bodies and no cookies. Invariant: memory is bounded however long
-//! the log and its lines are, and every line is taken over, left out or counted as bad.
+//! It takes method, path and host of each line; a log holds no bodies and no cookies. Invariant: memory is bounded
+//! however long the log and its lines are, and every line is taken over, left out or counted as bad.
 
 use super::log_format::{Field, LogFormat, Values, unescaped};
 use super::mix::{Asked, Mix};
@@ -12,13 +12,14 @@ use std::io::{self, BufRead};
 
 /// Most different requests that a mix keeps. A guess: more than any cache of files in a server forgets.
 const MIX_REQUESTS_MAX: usize = 10_000;
-/// Longest line: twice the 8 KiB that nginx (`large_client_header_buffers`) and Apache (`LimitRequestLine`) take as a request
-/// line. What is longer is a bad line.
+/// Longest line: twice the 8 KiB that nginx (`large_client_header_buffers`) and Apache (`LimitRequestLine`) take as a
+/// request line. What is longer is a bad line.
 const LINE_BYTES_MAX: usize = 16 << 10;
 /// Longest time that a request can have taken: a week. A guess: longer than any server waits.
 const TOOK_NS_MAX: i64 = 7 * 86_400 * 1_000_000_000;
 
-/// Takes over an access log, line by line. Its paths are literal; its hosts, where the format tells them, become `Host` headers.
+/// Takes over an access log, line by line. Its paths are literal; its hosts, where the format tells them, become
+/// `Host` headers.
 ///
 /// # Errors
 /// [`ImportError::Log`] when no line could be read, or a replay wants times that the format does not tell;

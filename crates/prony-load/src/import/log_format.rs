@@ -1,7 +1,7 @@
 //! The format of an access log, as nginx's `log_format` describes it, and how a line is taken apart by it.
 //!
-//! It reads no values: that is the log's job. Invariant: a line is either taken apart as a whole, or the piece that does not fit
-//! is named.
+//! It reads no values: that is the log's job. Invariant: a line is either taken apart as a whole, or the piece that
+//! does not fit is named.
 
 use super::{ImportError, excerpt};
 use std::borrow::Cow;
@@ -68,13 +68,14 @@ impl<'a> Values<'a> {
 }
 
 impl LogFormat {
-    /// The common log format (`%h %l %u %t "%r" %>s %b`) and everything that begins like it: Apache's and nginx's `combined`.
+    /// The common log format (`%h %l %u %t "%r" %>s %b`) and everything that begins like it: Apache's and nginx's
+    /// `combined`.
     pub fn common() -> Self {
         Self { pieces: pieces(COMMON) }
     }
 
-    /// From the text of nginx's `log_format`: the bare format, or the whole directive with its quotes. `common` and `combined`
-    /// are names of [`Self::common`].
+    /// From the text of nginx's `log_format`: the bare format, or the whole directive with its quotes. `common` and
+    /// `combined` are names of [`Self::common`].
     ///
     /// # Errors
     /// [`ImportError::Format`] when no variable tells the path, or nothing stands between two variables.
@@ -265,7 +266,8 @@ fn unquoted(directive: &str) -> Result<String, String> {
     Ok(parts.concat())
 }
 
-/// Undoes what servers do to special characters: `\x22`, `\"`, `\\`, `\n`, `\u0022` (nginx `escape=default` and `json`, Apache).
+/// Undoes what servers do to special characters: `\x22`, `\"`, `\\`, `\n`, `\u0022` (nginx `escape=default` and
+/// `json`, Apache).
 pub(super) fn unescaped(value: &[u8]) -> Cow<'_, [u8]> {
     if !value.contains(&b'\\') {
         return Cow::Borrowed(value);

@@ -1,7 +1,8 @@
 //! Counts how often each request was asked for, within bounded memory.
 //!
-//! Invariant: however many different requests there are, at most [`DISTINCT_MAX`] of them, and [`MEMORY_BYTES_MAX`] bytes, are
-//! remembered. Where that does not suffice, rare ones are forgotten, as in "lossy counting" (Manku and Motwani, 2002).
+//! Invariant: however many different requests there are, at most [`DISTINCT_MAX`] of them, and [`MEMORY_BYTES_MAX`]
+//! bytes, are remembered. Where that does not suffice, rare ones are forgotten, as in "lossy counting" (Manku and
+//! Motwani, 2002).
 
 use prony_model::RequestSpec;
 use std::collections::{BTreeMap, HashMap};

@@ -26,7 +26,8 @@ pub(super) fn time_local(text: &[u8]) -> Option<i64> {
     rest.is_empty().then(|| since_1970(year, month, day, time - zone))?
 }
 
-/// nginx `$time_iso8601`, HAR `startedDateTime`: `2026-11-21T03:01:02.125+01:00` or with `Z`, in nanoseconds since 1970.
+/// nginx `$time_iso8601`, HAR `startedDateTime`: `2026-11-21T03:01:02.125+01:00` or with `Z`, in nanoseconds since
+/// 1970.
 pub(super) fn iso8601(text: &[u8]) -> Option<i64> {
     let mut rest = text;
     let year = number(&mut rest, 4)?;

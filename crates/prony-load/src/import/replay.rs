@@ -1,7 +1,7 @@
 //! Recorded requests in the order of their times, for a replay.
 //!
-//! It reads no clock. Invariants: request i belongs to time i; times begin at 0 and never go back; at most [`REQUESTS_MAX`]
-//! requests and [`MEMORY_BYTES_MAX`] bytes are held.
+//! It reads no clock. Invariants: request i belongs to time i; times begin at 0 and never go back; at most
+//! [`REQUESTS_MAX`] requests and [`MEMORY_BYTES_MAX`] bytes are held.
 
 use super::ImportError;
 use super::mix::Asked;

@@ -1,7 +1,7 @@
 //! Splits a command into words as bash does: quotes, backslashes, `$'...'`, continued lines.
 //!
-//! It runs nothing and fills in no variables: what only a shell could do is an error that says so. Invariant: words are the very
-//! bytes that the shell would hand to the command.
+//! It runs nothing and fills in no variables: what only a shell could do is an error that says so. Invariant: words
+//! are the very bytes that the shell would hand to the command.
 
 /// Words of one command; an empty text has none.
 ///
@@ -112,7 +112,8 @@ impl Text<'_> {
         substitution(&format!("${name}"))
     }
 
-    /// Within `$'...'` (bash(1), QUOTING): what Chrome and Firefox write as soon as a text holds a quote or a special character.
+    /// Within `$'...'` (bash(1), QUOTING): what Chrome and Firefox write as soon as a text holds a quote or a special
+    /// character.
     fn ansi_c_quoted(&mut self, word: &mut Vec<u8>) -> Result<(), String> {
         loop {
             match self.next() {
@@ -155,7 +156,8 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// `\xHH` is a byte, `\uHHHH` and `\UHHHHHHHH` a character; two halves of a UTF-16 pair, as old Chrome wrote, are one.
+    /// `\xHH` is a byte, `\uHHHH` and `\UHHHHHHHH` a character; two halves of a UTF-16 pair, as old Chrome wrote, are
+    /// one.
     fn hexadecimal(&mut self, kind: u8, word: &mut Vec<u8>) -> Result<(), String> {
         let most = match kind {
             b'x' => 2,
