@@ -423,7 +423,7 @@ fn told(name: &str, names: &[String], short: &[String]) -> String {
         list.push(format!("{} more", names.len() - NAMES_TOLD_MAX));
     }
     let hint = nearest(name, short.iter().chain(names).map(String::as_str)).map(|n| format!("; did you mean `{n}`?"));
-    format!("; there is {}{}", list.join(", "), hint.unwrap_or_default())
+    format!("; known: {}{}", list.join(", "), hint.unwrap_or_default())
 }
 
 /// A token of RFC 9110, 5.6.2: what methods and header names are made of.

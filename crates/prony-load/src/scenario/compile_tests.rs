@@ -72,38 +72,95 @@ fn names_that_are_not_there() {
             "{USERS}[[workload.step]]\nname = \"login\"\npath = \"/login\"\nsave = {{ token = \"json:/token\" }}\n\
              [[workload.step]]\nname = \"query\"\npath = \"/q\"\nheaders = {{ Authorization = \"Bearer ${{tokn}}\" }}"
         ),
-        expect![[r#""#]],
+        expect![
+            "`workload.step query, headers.Authorization`: `${tokn}` is neither saved by an earlier step nor a column of a feed; known: `n`, `token`, `users.name`, `users.password`; did you mean `token`?"
+        ],
     );
-    check(&format!("{USERS}[[workload.step]]\npath = \"/${{users.nam}}\""), expect![[r#""#]]);
-    check(&format!("{USERS}[[workload.step]]\npath = \"/${{nam}}\""), expect![[r#""#]]);
+    check(
+        &format!("{USERS}[[workload.step]]\npath = \"/${{users.nam}}\""),
+        expect![
+            "`workload.step /${users.nam}, path`: feed `users` has no column `nam`; known: `name`, `password`; did you mean `name`?"
+        ],
+    );
+    check(
+        &format!("{USERS}[[workload.step]]\npath = \"/${{nam}}\""),
+        expect![
+            "`workload.step /${nam}, path`: `${nam}` is neither saved by an earlier step nor a column of a feed; known: `n`, `users.name`, `users.password`; did you mean `name`?"
+        ],
+    );
     check(
         "[[workload.step]]\nname = \"query\"\npath = \"/${token}\"\n\
          [[workload.step]]\nname = \"login\"\npath = \"/\"\nsave = { token = \"json:/token\" }",
-        expect![[r#""#]],
+        expect![
+            "`workload.step query, path`: `${token}` is not saved yet: step `login` does that, and must come before this one"
+        ],
     );
     check(
         &format!("{USERS}[workload.feed.mails]\nfile = \"mails.csv\"\n[[workload.step]]\npath = \"/${{name}}\""),
-        expect![[r#""#]],
+        expect![
+            "`workload.step /${name}, path`: `${name}` may mean more than one thing: write `${mails.name}` or `${users.name}`"
+        ],
     );
     check(
         &format!(
             "{USERS}[[workload.step]]\npath = \"/\"\nsave = {{ name = \"header:Name\" }}\n[[workload.step]]\npath = \"/${{name}}\""
         ),
-        expect![[r#""#]],
+        expect![
+            "`workload.step /${name}, path`: `${name}` may mean more than one thing: write `${users.name}`, or save the value under another name"
+        ],
     );
 }
 
 #[test]
 fn what_would_not_be_http() {
-    check("[[workload.step]]\npath = \"/a b\"", expect![[r#""#]]);
-    check("[[workload.step]]\npath = \"${n}\"", expect![[r#""#]]);
-    check("[[workload.step]]\npath = \"/\"\nmethod = \"G T\"", expect![[r#""#]]);
-    check("[[workload.step]]\npath = \"/\"\nheaders = { \"X Y\" = \"1\" }", expect![[r#""#]]);
-    check("[[workload.step]]\npath = \"/\"\nheaders = { X = \"1\\r\\nY: 2\" }", expect![[r#""#]]);
-    check(&format!("{USERS}[[workload.step]]\npath = \"/\"\nheaders = {{ X = \"${{password}}\" }}"), expect![[r#""#]]);
-    check(&format!("{USERS}[[workload.step]]\npath = \"${{name}}\""), expect![[r#""#]]);
-    check("[[workload.step]]\npath = \"/\"\nsave = { a = \"regex:(x\" }", expect![[r#""#]]);
-    check("[[workload.step]]\npath = \"/\"\nsave = { a = \"regex:(\\\\w{100}){1000}\" }", expect![[r#""#]]);
+    check(
+        "[[workload.step]]\npath = \"/a b\"",
+        expect![[
+            r#"`workload.step /a b, path`: "/a b" is not a path: it begins with `/`, and other bytes are written as %XX"#
+        ]],
+    );
+    check(
+        "[[workload.step]]\npath = \"${n}\"",
+        expect![[
+            r#"`workload.step ${n}, path`: "${n}" is not a path: it begins with `/`, and other bytes are written as %XX"#
+        ]],
+    );
+    check(
+        "[[workload.step]]\npath = \"/\"\nmethod = \"G T\"",
+        expect![[r#"`workload.step /, method`: "G T" is not a word of HTTP: write one like `GET`"#]],
+    );
+    check(
+        "[[workload.step]]\npath = \"/\"\nheaders = { \"X Y\" = \"1\" }",
+        expect![
+            "`workload.step /, headers.X Y`: the name is not a word of HTTP: it is made of letters, digits and `-`"
+        ],
+    );
+    check(
+        "[[workload.step]]\npath = \"/\"\nheaders = { X = \"1\\r\\nY: 2\" }",
+        expect![
+            "`workload.step /, headers.X`: the value holds a line end, which would end the header that it stands in"
+        ],
+    );
+    check(
+        &format!("{USERS}[[workload.step]]\npath = \"/\"\nheaders = {{ X = \"${{password}}\" }}"),
+        expect![
+            "`workload.feed.users`: `password` of row 2 holds a line end, which would end the header that it stands in"
+        ],
+    );
+    check(
+        &format!("{USERS}[[workload.step]]\npath = \"${{name}}\""),
+        expect!["`workload.feed.users`: `name` of row 1 does not begin with `/`, but a path begins with it"],
+    );
+    check(
+        "[[workload.step]]\npath = \"/\"\nsave = { a = \"regex:(x\" }",
+        expect!["`workload.step /, save.a`: `(x` is not a pattern that can be searched for: unclosed group"],
+    );
+    check(
+        "[[workload.step]]\npath = \"/\"\nsave = { a = \"regex:(\\\\w{100}){1000}\" }",
+        expect![[
+            r#"`workload.step /, save.a`: `(\w{100}){1000}` is not a pattern that can be searched for: Compiled regex exceeds size limit of 4194304 bytes."#
+        ]],
+    );
 }
 
 #[test]
@@ -114,8 +171,18 @@ fn what_is_prepared_is_known_before_it_is_there() {
         &format!("{prepare}[[workload.step]]\npath = \"/${{prepared.token}}/${{token}}\""),
         expect![[r#"1 walks of ["/${prepared.token}/${token}"], fixed [false]"#]],
     );
-    check(&format!("{prepare}[[workload.step]]\npath = \"/${{prepared.tokn}}\""), expect![[r#""#]]);
-    check(&prepare.replace("/new", "/new/${token}"), expect![[r#""#]]);
+    check(
+        &format!("{prepare}[[workload.step]]\npath = \"/${{prepared.tokn}}\""),
+        expect![
+            "`workload.step /${prepared.tokn}, path`: feed `prepared` has no column `tokn`; known: `token`; did you mean `token`?"
+        ],
+    );
+    check(
+        &prepare.replace("/new", "/new/${token}"),
+        expect![
+            "`workload.prepare.step /new/${token}, path`: `${token}` is not saved yet: step `/new/${token}` does that, and must come before this one"
+        ],
+    );
     let mut empty = plan(USERS);
     empty.requests = vec![own_request("/${users.name}")];
     empty.script.as_mut().unwrap().feeds.get_mut("users").unwrap().rows.clear();

@@ -3,7 +3,7 @@
 //! Invariant: what is handed out is UTF-8 and at most [`SAVED_BYTES_MAX`] long, and finding it takes time in proportion to
 //! the answer (a regular expression of the `regex` crate never goes back).
 
-use super::json::{Pointer, Value};
+use super::json::Pointer;
 use super::template::SAVED_BYTES_MAX;
 use super::thread_feeds::Pattern;
 use crate::protocol::Captured;

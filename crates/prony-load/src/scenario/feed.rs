@@ -248,7 +248,14 @@ mod tests {
                 r#"`workload.feed.users`: u.txt is neither a .csv nor a .jsonl file: say which with `format = "csv"`"#
             ]],
         );
-        check("u.jsonl", &[], "{\"a\": 1}\n[1]\n", expect![[r#""#]]);
+        check(
+            "u.jsonl",
+            &[],
+            "{\"a\": 1}\n[1]\n",
+            expect![
+                "`workload.feed.users`: u.jsonl line 2 is no JSON object (invalid type: sequence, expected a map at line 1 column 0)"
+            ],
+        );
         check(
             "u.jsonl",
             &[],

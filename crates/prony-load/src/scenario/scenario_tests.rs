@@ -102,7 +102,22 @@ fn users(order: FeedOrder) -> (&'static str, Feed) {
 #[test]
 fn a_walk_goes_through_the_steps_again_and_again() {
     let scenario = scenario_of(&plan(SHOP, &[users(FeedOrder::Sequential)]));
-    Bench::new(scenario, 0, 1).check(r#"{"token": "t\u00f6k"}"#, expect![[r#""#]]);
+    Bench::new(scenario, 0, 1).check(
+        r#"{"token": "t\u00f6k"}"#,
+        expect![[r#"
+        POST /login Accept=*/* Content-Type=application/json {"user": "u0", "password": "${secret}"}
+        GET /query?id=0&user=ann Accept=*/* Authorization=Bearer tök
+        GET /query?id=1&user=ann Accept=*/* Authorization=Bearer tök
+        GET /query?id=2&user=ann Accept=*/* Authorization=Bearer tök
+        --
+        POST /login Accept=*/* Content-Type=application/json {"user": "u1", "password": "${secret}"}
+        GET /query?id=3&user=bob%20c Accept=*/* Authorization=Bearer tök
+        GET /query?id=4&user=bob%20c Accept=*/* Authorization=Bearer tök
+        GET /query?id=5&user=bob%20c Accept=*/* Authorization=Bearer tök
+        --
+        POST /login Accept=*/* Content-Type=application/json {"user": "u2", "password": "${secret}"}
+        GET /query?id=6&user=d%C3%B6rte Accept=*/* Authorization=Bearer tök"#]],
+    );
 }
 
 #[test]
@@ -111,7 +126,14 @@ fn a_thread_of_three_takes_every_third_number_and_row() {
         "[[workload.step]]\npath = \"/${n}/${users.name}\"",
         &[("users", feed(&["name"], &[&["a"], &["b"], &["c"], &["d"], &["e"]], FeedOrder::Unique))],
     ));
-    Bench::new(scenario, 1, 3).check("", expect![[r#""#]]);
+    Bench::new(scenario, 1, 3).check(
+        "",
+        expect![[r#"
+        GET /1/b
+        --
+        GET /4/e
+        --"#]],
+    );
 }
 
 #[test]
@@ -221,14 +243,27 @@ fn what_is_prepared_becomes_a_feed() {
     let feed = rows.into_feed().unwrap();
     assert_eq!((feed.columns.concat(), feed.rows.concat().join(" ")), ("token".into(), "t0 t2 t4 t1 t3".into()));
     let scenario = Scenario::compile(&plan, &check_url(&plan.url).unwrap(), Some(&feed)).unwrap().unwrap();
-    Bench::new(scenario, 0, 1).check("", expect![[r#""#]]);
+    Bench::new(scenario, 0, 1).check(
+        "",
+        expect![[r#"
+        GET /use/t0
+        --
+        GET /use/t2
+        --
+        GET /use/t4
+        --
+        GET /use/t1
+        --
+        GET /use/t3
+        --"#]],
+    );
 }
 
 #[test]
 fn a_prepare_phase_may_fail_only_so_often() {
     let (plan, rows) = prepare(&[1]);
     assert_eq!(rows.into_feed().unwrap().rows.len(), 4);
-    expect![[r#""#]].assert_eq(&prepare(&[1, 3]).1.into_feed().unwrap_err().to_string());
+    expect!["`workload.prepare`: 3 of 5 walks came to their end, and at most 20% may fail (`failures_max`): look at the errors of this phase and at the server's log, or allow more"].assert_eq(&prepare(&[1, 3]).1.into_feed().unwrap_err().to_string());
     // Compiled before the phase has run, the load has nothing to send yet.
     assert_eq!(Bench::new(scenario_of(&plan), 0, 1).next(), None);
 }

@@ -265,7 +265,8 @@ mod tests {
 
         #[test]
         fn digits_are_those_of_the_number(n in any::<u64>()) {
-            prop_assert_eq!(Digits::new(n).as_str(), n.to_string());
+            let digits = Digits::new(n);
+            prop_assert_eq!(digits.as_str(), n.to_string());
         }
     }
 

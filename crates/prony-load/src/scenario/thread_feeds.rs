@@ -21,7 +21,6 @@ pub struct ThreadPart {
 /// The changing part of a scenario that the actors of one thread share.
 #[derive(Debug)]
 pub struct ThreadFeeds {
-    first: u64,
     stride: u64,
     /// The next number of each step.
     counters: Vec<u64>,
@@ -42,7 +41,6 @@ impl ThreadFeeds {
         let (first, stride) = (u64::from(part.number), u64::from(part.of.max(1)));
         let share = |walks: u32| u64::from(walks).saturating_sub(first).div_ceil(stride);
         Self {
-            first,
             stride,
             counters: vec![first; scenario.steps.len()],
             rows: vec![first; scenario.tables.len()],
