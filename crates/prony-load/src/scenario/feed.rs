@@ -72,12 +72,10 @@ type Read = Result<(Vec<String>, Vec<Vec<String>>), (u64, String)>;
 fn csv(text: &str, columns: &[String]) -> Read {
     let wrong = |error: csv::Error| {
         let line = error.position().map_or(1, csv::Position::line);
-        match error.kind() {
-            csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-                (line, format!("has {len} values, the lines before it {expected_len}"))
-            }
-            _ => (line, format!("cannot be read ({error})")),
+        if let csv::ErrorKind::UnequalLengths { expected_len, len, .. } = error.kind() {
+            return (line, format!("has {len} values, the lines before it {expected_len}"));
         }
+        (line, format!("cannot be read ({error})"))
     };
     let mut reader = csv::ReaderBuilder::new().has_headers(columns.is_empty()).from_reader(text.as_bytes());
     let names = match columns {
