@@ -120,13 +120,14 @@ impl Measure {
         let (lag, rest) = name.strip_prefix("lag_").map_or((false, name), |rest| (true, rest));
         let percentile = rest.strip_prefix('p').and_then(|p| {
             let digits = p.strip_prefix('(').map_or(Some(p), |inner| inner.strip_suffix(')'))?;
-            digits.starts_with(|c: char| c.is_ascii_digit()).then(|| digits.parse::<f64>().ok())?
+            digits.bytes().all(|b| b.is_ascii_digit() || b == b'.').then(|| {
+                // 99.9 / 100 is not 0.999, and a rank off by one is another value; the decimal point moves exactly in text.
+                Some((digits.parse::<f64>().ok()?, format!("{digits}e-2").parse::<f64>().ok()?))
+            })?
         });
         match percentile {
-            Some(p) if p > 0.0 && p <= 100.0 => {
-                Ok(if lag { Self::LagQuantile(p / 100.0) } else { Self::Quantile(p / 100.0) })
-            }
-            Some(p) => Err(format!("a percentile is above 0 and at most 100, not {p}")),
+            Some((p, q)) if p > 0.0 && p <= 100.0 => Ok(if lag { Self::LagQuantile(q) } else { Self::Quantile(q) }),
+            Some((p, _)) => Err(format!("a percentile is above 0 and at most 100, not {p}")),
             None => {
                 let hint = nearest(name, MEASURES.iter().copied());
                 let hint = hint.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
@@ -213,11 +214,27 @@ mod tests {
     fn reads_what_k6_users_write() {
         check(
             &["p(95)<200ms", "p(99.9) <= 1s", "p99<10ms", "med<5ms", "avg<5ms", "max<2s", "errors<0.1%", "errors==0%"],
-            expect![[""]],
+            expect![[r#"
+                p(95)<200ms: Quantile(0.95) Below 200000 us
+                p(99.9)<=1s: Quantile(0.999) AtMost 1000000 us
+                p99<10ms: Quantile(0.99) Below 10000 us
+                med<5ms: Quantile(0.5) Below 5000 us
+                avg<5ms: Mean Below 5000 us
+                max<2s: Max Below 2000000 us
+                errors<0.1%: Errors Below 0.001 share
+                errors==0%: Errors Equal 0 share
+            "#]],
         );
         check(
             &["rate>1000", "rate>=5k/s", "count>=5000", "checks>99%", "lag_p99<1ms", "lag_p(99.9)<50us"],
-            expect![[""]],
+            expect![[r#"
+                rate>1000: Rate Above 1000 /s
+                rate>=5k/s: Rate AtLeast 5000 /s
+                count>=5000: Count AtLeast 5000 
+                checks>99%: Checks Above 0.99 share
+                lag_p99<1ms: LagQuantile(0.99) Below 1000 us
+                lag_p(99.9)<50us: LagQuantile(0.999) Below 50 us
+            "#]],
         );
     }
 
@@ -225,9 +242,29 @@ mod tests {
     fn says_what_would_be_right() {
         check(
             &["p95", "p(95)<200", "p(0)<1s", "p(101)<1s", "p()<1s", "error<1%", "errors<0.1", "nonsense<1", "p(95)=1s"],
-            expect![[""]],
+            expect![[r#"
+                `p95` is no threshold: write what is measured, how, and the limit, like `p(95)<200ms`
+                `p(95)<200` is no threshold: `200` is not a duration: write it with ns, us, ms, s, m or h, like `10ms`
+                `p(0)<1s` is no threshold: a percentile is above 0 and at most 100, not 0
+                `p(101)<1s` is no threshold: a percentile is above 0 and at most 100, not 101
+                `p()<1s` is no threshold: `p()` is not one of p(95), med, avg, max, errors, rate, count, checks, lag_p(99); did you mean `p(95)`?
+                `error<1%` is no threshold: `error` is not one of p(95), med, avg, max, errors, rate, count, checks, lag_p(99); did you mean `errors`?
+                `errors<0.1` is no threshold: `0.1` is not a share: write it in percent, like `0.1%`
+                `nonsense<1` is no threshold: `nonsense` is not one of p(95), med, avg, max, errors, rate, count, checks, lag_p(99)
+                `p(95)=1s` is no threshold: write what is measured, how, and the limit, like `p(95)<200ms`
+            "#]],
         );
-        check(&["", "<", "count>=many", "rate>-5", "lag<1ms", "p(95)<200ms<300ms"], expect![[""]]);
+        check(
+            &["", "<", "count>=many", "rate>-5", "lag<1ms", "p(95)<200ms<300ms"],
+            expect![[r#"
+            `` is no threshold: write what is measured, how, and the limit, like `p(95)<200ms`
+            `<` is no threshold: `` is not one of p(95), med, avg, max, errors, rate, count, checks, lag_p(99)
+            `count>=many` is no threshold: `many` is not a number, like `5000`
+            `rate>-5` is no threshold: `-5` is not a rate: write requests per second, like `800/s` or `5k/s`
+            `lag<1ms` is no threshold: `lag` is not one of p(95), med, avg, max, errors, rate, count, checks, lag_p(99); did you mean `avg`?
+            `p(95)<200ms<300ms` is no threshold: `200ms<300ms` is not a duration: write it with ns, us, ms, s, m or h, like `10ms`
+        "#]],
+        );
     }
 
     #[test]

@@ -182,13 +182,43 @@ mod tests {
             "count>=970",
             "lag_p99<4ms",
         ];
-        check(&result, &texts, expect![[""]]);
+        check(
+            &result,
+            &texts,
+            expect![[r#"
+            held p(95)<951ms 950009.8550us
+            broken p(95)<950ms 950009.8550us
+            broken p(99.9)<=1s 1000341.5030us
+            held med<501ms 500170.7510us
+            broken avg<1ms 500500.3103us
+            held max<=1.1s 1000341.5030us
+            held errors<4% 0.0396share
+            broken errors<3.9% 0.0396share
+            held checks>=98% 0.9800share
+            broken rate>97 97.0000/s
+            broken rate>97.1 97.0000/s
+            held count>=970 970.0000
+            held lag_p99<4ms 3000.3190us
+        "#]],
+        );
     }
 
     #[test]
     fn what_was_not_measured_did_not_hold() {
         let texts = ["p(95)<1s", "max<1s", "errors<1%", "checks>0%", "rate<1", "count<1", "lag_p99<1s"];
-        check(&LoadResult::default(), &texts, expect![[""]]);
+        check(
+            &LoadResult::default(),
+            &texts,
+            expect![[r#"
+            broken p(95)<1s noneus
+            broken max<1s noneus
+            broken errors<1% noneshare
+            broken checks>0% noneshare
+            broken rate<1 none/s
+            held count<1 0.0000
+            broken lag_p99<1s noneus
+        "#]],
+        );
     }
 
     fn progress(completed: u64, errors: ErrorCounts, latency: Latency) -> LoadProgress {
@@ -209,7 +239,7 @@ mod tests {
     fn a_load_is_stopped_after_the_grace_time_only() {
         let slow = |_| progress(10, ErrorCounts::default(), latency([500]));
         assert_eq!(stopped(&["max<1s"], slow), None);
-        assert_eq!(stopped(&["max<1s", "p(50)<400ms"], slow), Some((3, "broken p(50)<400ms 500.1707us\n".into())));
+        assert_eq!(stopped(&["max<1s", "p(50)<400ms"], slow), Some((3, "broken p(50)<400ms 500170.7510us\n".into())));
         // Slow at the start only: by the grace time the median is right.
         let warms =
             |s| progress(10, ErrorCounts::default(), latency(vec![if s < 3 { 500 } else { 10 }; 1 + s as usize]));

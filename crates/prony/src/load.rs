@@ -1,18 +1,14 @@
 //! `prony load`: a known load, with wrk's flags and output.
 //!
-//! What the flags mean is in `load_plan`, how it is shown in `live`, how it is written in `prony-report`. Invariant: nothing is
-//! sent before the guard has let every address pass.
+//! What the flags mean is in `load_plan`, how it is shown in `live`, what becomes of the result in `load_result`. Invariant:
+//! nothing is sent before the guard has let every address pass.
 
 use crate::cli::LoadArgs;
-use crate::cli::load_args::ShowArgs;
-use crate::output::print;
-use crate::{BadArgument, Exit};
-use crate::{calibrate, live, load_plan, otlp, source};
-use anyhow::{Context, Result};
+use crate::{BadArgument, Exit, live, load_plan, load_result, source};
+use anyhow::Result;
 use prony_model::threshold::ThresholdResult;
-use prony_model::{LoadPlan, LoadResult, Place, Stack};
-use prony_report::load_output::{Format, LoadOutput};
-use prony_stats::threshold::{EarlyStop, evaluate};
+use prony_model::{LoadPlan, Place, Stack};
+use prony_stats::threshold::EarlyStop;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `prony load URL|STACK`.
@@ -25,17 +21,10 @@ pub(crate) fn run(args: &LoadArgs) -> Result<Exit> {
         broken = broken.take().or_else(|| early.as_mut()?.observe(progress));
         broken.is_some()
     })?;
-    let output = LoadOutput {
-        plan: &plan,
-        result: &result,
-        thresholds: &evaluate(thresholds, &result),
-        counted_from_unix_ms: result.counted_from_unix_ms,
-    };
-    show(&output, &args.show)?;
     if let Some(seen) = &broken {
-        eprintln!("ended early: `{}` does not hold", seen.threshold);
+        eprintln!("note: ended early, because {} did not hold", seen.threshold);
     }
-    Ok(exit(&result, output.thresholds, broken.is_some()))
+    load_result::tell(args, &plan, &result)
 }
 
 /// What is to be sent, and from where: the flags over the stack file, or over what they import.
@@ -50,43 +39,8 @@ fn asked(args: &LoadArgs) -> Result<(Stack, LoadPlan)> {
     load_plan::stack_flags(args, &mut stack)?;
     let mut plan = plan_of(&stack, seed(args.shape.seed))?;
     load_plan::plan_flags(args, import, &mut plan)?;
-    plan.intervals = args.show.exports.iter().any(|export| export.format.needs_intervals());
     allow(&stack, &plan)?;
     Ok((stack, plan))
-}
-
-fn show(output: &LoadOutput<'_>, args: &ShowArgs) -> Result<()> {
-    for export in &args.exports {
-        let path = &export.path;
-        std::fs::write(path, output.export(export.format))
-            .with_context(|| format!("cannot write {}; the result follows on stdout", path.display()))
-            .or_else(|error| if args.json { Err(error) } else { Ok(eprintln!("note: {error:#}")) })?;
-    }
-    if args.json {
-        print(&output.json());
-    } else {
-        print(output.text(args.latency).trim_end());
-        if let Some(line) = calibrate::headroom(output.plan, output.result) {
-            print(&line);
-        }
-    }
-    if let Some(endpoint) = &args.otlp
-        && let Some(rejected) = otlp::send(endpoint, &output.otlp())?
-    {
-        eprintln!("note: {endpoint} did not take all metrics: {rejected}");
-    }
-    Ok(())
-}
-
-fn exit(result: &LoadResult, thresholds: &[ThresholdResult], ended_early: bool) -> Exit {
-    let valid = result.is_valid() && result.completed > 0;
-    if ended_early || (valid && thresholds.iter().any(|seen| !seen.held)) {
-        Exit::GateBroken
-    } else if valid {
-        Exit::Done
-    } else {
-        Exit::NotValid
-    }
 }
 
 /// The seed that a person names, else one from the clock; the process id tells runs of the same millisecond apart.

@@ -13,7 +13,6 @@ use prony_load::import::{self, Form, Import, LogFormat};
 use prony_model::profile::Profile;
 use prony_model::threshold::Measure;
 use prony_model::{Arrivals, LoadPlan, Nanos, Rate, Stack};
-use prony_report::load_output::Format;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
@@ -84,8 +83,7 @@ pub(crate) fn plan_flags(args: &LoadArgs, import: Option<Import>, plan: &mut Loa
     requests::set(&args.request, plan)?;
     connections::set(&args.connection, plan)?;
     connections::secure(&args.tls, plan)?;
-    // Only these two show intervals, whose histograms cost memory in a long load.
-    plan.intervals |= args.show.exports.iter().any(|export| matches!(export.format, Format::Csv | Format::HdrLog));
+    plan.intervals |= args.show.exports.iter().any(|export| export.format.needs_intervals());
     thresholds_fit(args, plan)?;
     exports_fit(args)
 }

@@ -3,33 +3,31 @@
 //! It measures nothing. Invariant: the result is printed before anything that can fail is tried, so that it is never lost.
 
 use crate::cli::LoadArgs;
-use crate::{Exit, otlp, output};
+use crate::{Exit, calibrate, otlp, output};
 use anyhow::Result;
 use prony_model::{LoadPlan, LoadResult, ThresholdResult};
 use prony_report::load_output::LoadOutput;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Tells the result in every way that was asked for. `counted_from`: when the counted time began.
+/// Tells the result in every way that was asked for.
 ///
 /// # Errors
 /// When a file cannot be written or the metrics cannot be sent; the result is printed by then.
-pub(crate) fn tell(args: &LoadArgs, plan: &LoadPlan, result: &LoadResult, counted_from: SystemTime) -> Result<Exit> {
+pub(crate) fn tell(args: &LoadArgs, plan: &LoadPlan, result: &LoadResult) -> Result<Exit> {
     let thresholds = prony_stats::evaluate(&args.threshold.thresholds, result);
-    let since_1970 = counted_from.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let output = LoadOutput {
-        plan,
-        result,
-        thresholds: &thresholds,
-        counted_from_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
-    };
-    output::print(&if args.show.json { output.json() } else { output.text(args.show.latency) });
+    let output = LoadOutput { plan, result, thresholds: &thresholds };
+    if args.show.json {
+        output::print(&output.json());
+    } else {
+        output::print(&output.text(args.show.latency));
+        calibrate::headroom(plan, result).iter().for_each(|line| output::print(line));
+    }
     for export in &args.show.exports {
         output::write(&export.path, &output.export(export.format))?;
     }
-    if let Some(endpoint) = &args.show.otlp {
-        if let Some(left_out) = otlp::send(endpoint, &output.otlp())? {
-            eprintln!("note: {endpoint} did not take every metric: {left_out}");
-        }
+    if let Some(endpoint) = &args.show.otlp
+        && let Some(rejected) = otlp::send(endpoint, &output.otlp())?
+    {
+        eprintln!("note: {endpoint} did not take every metric: {rejected}");
     }
     Ok(exit(result, &thresholds))
 }

@@ -10,8 +10,8 @@ use prony_stats::Histogram;
 /// The log. A result without intervals gives one that covers the counted time.
 pub fn log(output: &LoadOutput<'_>) -> String {
     let result = output.result;
-    let began_s = output.counted_from_unix_ms as f64 / 1e3;
-    let began = Utc::from_unix_ms(output.counted_from_unix_ms);
+    let began_s = result.counted_from_unix_ms as f64 / 1e3;
+    let began = Utc::from_unix_ms(result.counted_from_unix_ms);
     let mut out = format!(
         "#[Written by prony {}: latency in nanoseconds, from the intended time of each request]\n\
          #[Histogram log format version 1.3]\n\

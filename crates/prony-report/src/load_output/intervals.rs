@@ -39,7 +39,14 @@ mod tests {
     #[test]
     fn a_line_per_interval() {
         let text = csv(&sample::result());
-        expect![[""]].assert_eq(&text);
+        expect![[r#"
+            time_s,duration_s,intended,sent,completed,failed,completed_per_s,mean_us,p50_us,p90_us,p99_us,p999_us,max_us
+            0,1,101,101,100,0,100,50499.19744000001,50003.967,90046.463,99024.895,100007.935,100007.935
+            1,1,101,101,100,1,100,50499.19744000001,50003.967,90046.463,99024.895,100007.935,100007.935
+            2,1,101,101,100,2,100,50499.19744000001,50003.967,90046.463,99024.895,100007.935,100007.935
+            3,1,101,101,0,3,0,,,,,,
+        "#]]
+        .assert_eq(&text);
         let fields = text.lines().map(|line| line.split(',').count());
         assert!(fields.eq([13; 5]), "{text}");
     }
@@ -49,7 +56,14 @@ mod tests {
         let mut result = sample::result();
         result.intervals.clear();
         let text = csv(&result);
-        expect![[""]].assert_eq(&text);
+        expect![[r#"
+            time_s,duration_s,intended,sent,completed,failed,completed_per_s,mean_us,p50_us,p90_us,p99_us,p999_us,max_us
+            0,1,,,100,,100,,,,,,
+            1,1,,,100,,100,,,,,,
+            2,1,,,100,,100,,,,,,
+            3,1,,,0,,0,,,,,,
+        "#]]
+        .assert_eq(&text);
         assert!(text.lines().all(|line| line.split(',').count() == 13));
     }
 }

@@ -143,7 +143,7 @@ struct Time {
 
 impl Time {
     fn of(output: &LoadOutput<'_>) -> Self {
-        let start_ns = output.counted_from_unix_ms.saturating_mul(1_000_000);
+        let start_ns = output.result.counted_from_unix_ms.saturating_mul(1_000_000);
         let end_ns = start_ns.saturating_add((output.result.duration_s * 1e9) as u64);
         Self { start: start_ns.to_string(), end: end_ns.to_string() }
     }

@@ -37,12 +37,38 @@ mod tests {
     #[test]
     fn is_laid_out_as_by_hdrhistogram() {
         let text = hgrm(&sample::latency([1, 2, 3, 4]));
-        expect![[""]].assert_eq(&text);
+        expect![[r#"
+                   Value     Percentile TotalCount 1/(1-Percentile)
+
+                   1.000 0.000000000000          1           1.00
+                   1.000 0.100000000000          1           1.11
+                   1.000 0.200000000000          1           1.25
+                   2.001 0.300000000000          2           1.43
+                   2.001 0.400000000000          2           1.67
+                   2.001 0.500000000000          2           2.00
+                   3.000 0.550000000000          3           2.22
+                   3.000 0.600000000000          3           2.50
+                   3.000 0.650000000000          3           2.86
+                   3.000 0.700000000000          3           3.33
+                   4.002 0.750000000000          4           4.00
+                   4.002 1.000000000000          4
+            #[Mean    =        2.500, StdDeviation   =        1.118]
+            #[Max     =        4.002, Total count    =            4]
+            #[Buckets =           20, SubBuckets     =         2048]
+        "#]]
+        .assert_eq(&text);
     }
 
     #[test]
     fn nothing_recorded_is_a_heading_and_a_footer() {
-        expect![[""]].assert_eq(&hgrm(&Latency::default()));
+        expect![[r#"
+                   Value     Percentile TotalCount 1/(1-Percentile)
+
+            #[Mean    =        0.000, StdDeviation   =        0.000]
+            #[Max     =        0.000, Total count    =            0]
+            #[Buckets =           20, SubBuckets     =         2048]
+        "#]]
+        .assert_eq(&hgrm(&Latency::default()));
     }
 
     /// As plotFiles.html does: lines of four numbers, the fourth is x and the first is y.

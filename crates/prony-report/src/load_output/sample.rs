@@ -29,6 +29,7 @@ pub fn result() -> LoadResult {
         latency,
     };
     LoadResult {
+        counted_from_unix_ms: BEGAN_UNIX_MS,
         duration_s: 4.0,
         intended: 404,
         sent: 404,
@@ -79,5 +80,5 @@ pub fn with<T>(f: impl FnOnce(&LoadOutput<'_>) -> T) -> T {
         seen("lag_p99<1ms", None, "us", false),
     ];
     let result = result();
-    f(&LoadOutput { plan: &plan, result: &result, thresholds: &thresholds, counted_from_unix_ms: BEGAN_UNIX_MS })
+    f(&LoadOutput { plan: &plan, result: &result, thresholds: &thresholds })
 }
