@@ -5,5 +5,6 @@
 
 pub mod course;
 pub mod memory;
+pub mod pointer;
 pub mod talk;
 pub mod targets;
