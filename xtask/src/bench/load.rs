@@ -142,7 +142,7 @@ impl Row {
         self.cpu_us.push(ended.cpu.as_secs_f64() * 1e6 / responses as f64);
         // By the clock: wrk runs longer than it is told to.
         self.per_s.push(responses as f64 / begun.elapsed().as_secs_f64());
-        let lag = said.lines().find_map(|l| l.strip_prefix("lag_p99_us ")).and_then(|v| v.parse().ok());
+        let lag = said.lines().find_map(|l| l.strip_prefix("lag_p99_us ")).and_then(|v| v.parse::<f64>().ok());
         self.lag_us_p99.extend(lag);
         Ok(())
     }
