@@ -59,6 +59,7 @@ impl Wire {
     }
 
     /// Whether data can be sent: the TLS handshake is done, and the server speaks the protocol that was asked for.
+    #[cfg(test)]
     pub fn is_ready(&self) -> bool {
         match self {
             Self::Plain(_) => true,

@@ -40,8 +40,8 @@ impl Trust {
         TlsPlan { ca_pem: Some(self.authority_pem.clone()), ..TlsPlan::default() }
     }
 
-    /// nginx with this certificate and these `ssl_...` lines.
-    fn serve(&self, extra: &str) -> Option<Nginx> {
+    /// nginx with this certificate, these versions (before 1.23.4 it has no TLS 1.3 unless told) and more lines like them.
+    fn serve(&self, versions: &str, extra: &str) -> Option<Nginx> {
         Nginx::with(|folder, port| {
             std::fs::write(folder.join("cert.pem"), &self.certificate_pem).unwrap();
             std::fs::write(folder.join("key.pem"), &self.key_pem).unwrap();
@@ -58,7 +58,8 @@ http {{
   proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
   server {{
     listen 127.0.0.1:{port} ssl http2; root {folder};
-    ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem; {extra}
+    ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem;
+    ssl_protocols {versions}; {extra}
     location / {{ return 200 'hello'; }}
     location /large {{ }}
     location /post {{ client_max_body_size 10m; proxy_pass https://127.0.0.1:{port}/sink; }}
@@ -95,7 +96,7 @@ fn seen(log: &[String], n: usize) -> Vec<String> {
 #[test]
 fn keepalive_over_tls_1_3_counts_what_nginx_served() {
     let trust = Trust::by("the authority");
-    let Some(nginx) = trust.serve("") else { return };
+    let Some(nginx) = trust.serve("TLSv1.2 TLSv1.3", "") else { return };
     let result = load(&nginx, trust.plan(), |_| {});
     let log = nginx.log(result.responses_total);
     assert_eq!((log.len() as u64, result.errors.total()), (result.responses_total, 0), "{:?}", result.errors);
@@ -107,7 +108,7 @@ fn keepalive_over_tls_1_3_counts_what_nginx_served() {
 #[test]
 fn http2_is_agreed_on() {
     let trust = Trust::by("the authority");
-    let Some(nginx) = trust.serve("") else { return };
+    let Some(nginx) = trust.serve("TLSv1.2 TLSv1.3", "") else { return };
     let result = load(&nginx, trust.plan(), |plan| {
         plan.protocol = Protocol::Http2;
         plan.depth = 4;
@@ -120,7 +121,7 @@ fn http2_is_agreed_on() {
 #[test]
 fn a_server_of_tls_1_2_is_spoken_to() {
     let trust = Trust::by("the authority");
-    let Some(nginx) = trust.serve("ssl_protocols TLSv1.2;") else { return };
+    let Some(nginx) = trust.serve("TLSv1.2", "") else { return };
     let result = load(&nginx, trust.plan(), |_| {});
     let log = nginx.log(result.responses_total);
     assert_eq!((log.len() as u64, result.errors.total()), (result.responses_total, 0), "{:?}", result.errors);
@@ -132,7 +133,7 @@ fn a_server_of_tls_1_2_is_spoken_to() {
 fn a_handshake_per_request_is_full_unless_resumption_is_asked_for() {
     for versions in ["TLSv1.3", "TLSv1.2"] {
         let trust = Trust::by("the authority");
-        let Some(nginx) = trust.serve(&format!("ssl_protocols {versions}; ssl_session_cache shared:t:1m;")) else {
+        let Some(nginx) = trust.serve(versions, "ssl_session_cache shared:t:1m;") else {
             return;
         };
         let full = load(&nginx, trust.plan(), |plan| plan.keepalive = false);
@@ -150,7 +151,7 @@ fn a_handshake_per_request_is_full_unless_resumption_is_asked_for() {
 #[test]
 fn large_answers_and_bodies_arrive_whole() {
     let trust = Trust::by("the authority");
-    let Some(nginx) = trust.serve("") else { return };
+    let Some(nginx) = trust.serve("TLSv1.2 TLSv1.3", "") else { return };
     let url = format!("https://127.0.0.1:{}", nginx.port);
     let down = load(&nginx, trust.plan(), |plan| plan.url = format!("{url}/large"));
     assert_eq!(down.errors.total(), 0, "{:?}", down.errors);
@@ -167,7 +168,10 @@ fn large_answers_and_bodies_arrive_whole() {
 #[test]
 fn a_client_certificate_opens_the_door() {
     let trust = Trust::by("the authority");
-    let Some(nginx) = trust.serve("ssl_verify_client on; ssl_client_certificate FOLDER/ca.pem;") else { return };
+    let Some(nginx) = trust.serve("TLSv1.2 TLSv1.3", "ssl_verify_client on; ssl_client_certificate FOLDER/ca.pem;")
+    else {
+        return;
+    };
     let mine = TlsPlan {
         certificate_pem: Some(trust.certificate_pem.clone()),
         key_pem: Some(trust.key_pem.clone()),
@@ -182,7 +186,7 @@ fn a_client_certificate_opens_the_door() {
 #[test]
 fn a_stranger_is_refused_and_insecure_accepts() {
     let trust = Trust::by("the authority");
-    let Some(nginx) = trust.serve("") else { return };
+    let Some(nginx) = trust.serve("TLSv1.2 TLSv1.3", "") else { return };
     let plan = LoadPlan {
         duration: Nanos::from_millis(200),
         tls: Trust::by("a stranger").plan(),

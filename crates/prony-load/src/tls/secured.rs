@@ -47,7 +47,7 @@ impl Secured {
     }
 
     /// Whether the handshake is done.
-    #[inline]
+    #[cfg(test)]
     pub fn is_ready(&self) -> bool {
         self.session.is_ready()
     }
