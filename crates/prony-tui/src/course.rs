@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 
 /// How far back rates and percentiles of "the last second" look. A guess: one number per second can be read.
 const WINDOW: Nanos = Nanos::from_millis(1000);
+/// Rates over less than this are not told, at the begin of the counted time. A guess: a few milliseconds hold no rate.
+const WINDOW_MIN: Nanos = Nanos::from_millis(200);
 /// Seconds of the chart over time. From the issue; one column each fits on 80.
 pub(crate) const CHART_SECONDS: usize = 60;
 
@@ -127,13 +129,14 @@ impl Course {
         &self.latest
     }
 
-    /// None before there are two moments, and in a warm-up of which nothing is counted.
+    /// None at the very begin, and in a warm-up of which nothing is counted.
     pub fn rates(&self) -> Option<Rates> {
         let (first, last) = (self.moments.front()?, self.moments.back()?);
-        let seconds = last.at.since(first.at).as_secs_f64();
-        if seconds == 0.0 || !is_counted(&self.latest) {
+        let time = last.at.since(first.at);
+        if time < WINDOW_MIN || !is_counted(&self.latest) {
             return None;
         }
+        let seconds = time.as_secs_f64();
         let per_s = |count: fn(&Moment) -> u64| count(last).saturating_sub(count(first)) as f64 / seconds;
         Some(Rates {
             asked: per_s(|m| m.intended),
@@ -230,6 +233,8 @@ mod tests {
         course.see(&warm(250));
         course.see(&warm(1000));
         assert_eq!((course.rates(), course.seconds().len()), (None, 0));
+        course.see(&at(1010, 0));
+        assert_eq!(course.rates(), None, "10 ms hold no rate");
         course.see(&at(1250, 500));
         assert_eq!(course.rates().unwrap().done, 2000.0, "500 answers in the 250 ms since the warm-up ended");
         assert_eq!(course.seconds().len(), 0);

@@ -191,32 +191,32 @@ fn the_warm_up_has_dashes_and_no_zeros() {
         80,
         24,
         expect![[r#"
-        80x24
-         prony load  http://127.0.0.1:8080/1k
-         open loop, 5,000/s Poisson, 128 connections, 10 s, after 3 s of warm-up
-         ████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  warming up  11 s left
+            80x24
+             prony load  http://127.0.0.1:8080/1k
+             open loop, 5,000/s Poisson, 128 connections, 10 s, after 3 s of warm-up
+             ████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  warming up  11 s left
 
-         per second           asked         sent         done       errors
-                                  –            –            –            –
+             per second           asked         sent         done       errors
+                                      –            –            –            –
 
-         done per second, last 2 s, highest 0
-
-
-
-         latency                p50          p90          p99        p99.9          max
-         last second              –            –            –            –            –
-         since start              –            –            –            –            –
-
-         answers by latency, last second
+             done per second
 
 
 
+             latency                p50          p90          p99        p99.9          max
+             last second              –            –            –            –            –
+             since start              –            –            –            –            –
 
-         generator    thread 1 █████░░░░░  52 %  thread 2 ███████░░░  71 %
-         schedule     lag p99 34 us
-         connections  128 open, 120 in flight
-         q or Ctrl-C: stop, and print what was measured
-    "#]],
+             answers by latency, last second
+
+
+
+
+             generator    thread 1 █████░░░░░  52 %  thread 2 ███████░░░  71 %
+             schedule     lag p99 34 us
+             connections  128 open, 120 in flight
+             q or Ctrl-C: stop, and print what was measured
+        "#]],
     );
 }
 
@@ -279,18 +279,18 @@ fn a_small_screen_keeps_what_matters() {
         40,
         10,
         expect![[r#"
-        40x10
-         prony load  http://127.0.0.1:8080/1k
-         ███████░░░░░░  measuring  30 s left
-             asked     sent     done   errors
-                 –   25,420   25,420        0
-         latency           p50     p99     max
-         last second   1.20 ms 4.08 ms 40.0 ms
-         since start   1.20 ms 4.08 ms 40.0 ms
-         generator    ▄▆  busiest thread 71 %
-         connections  128 open, 120 in flight
-
-    "#]],
+            40x10
+             prony load  http://127.0.0.1:8080/1k
+             closed loop, 128 connections, 60 s, af…
+             ███████░░░░░░  measuring  30 s left
+                 asked     sent     done   errors
+                     –   25,420   25,420        0
+             latency           p50     p99     max
+             last second   1.20 ms 4.08 ms 40.0 ms
+             since start   1.20 ms 4.08 ms 40.0 ms
+             generator    ▄▆  busiest thread 71 %
+             connections  128 open, 120 in flight
+        "#]],
     );
     check(
         &after(&open(), PLAIN, 60, &trouble),
@@ -471,8 +471,8 @@ fn lines_come_once_a_second() {
             2.0 s  asked 3,050/s  sent 3,050/s  done 2,917/s  errors 0/s  p50 1.20 ms  p99 4.08 ms  max 40.0 ms  lag p99 34 us  busiest thread 71 %
             3.0 s  asked 5,375/s  sent 5,375/s  done 5,375/s  errors 0/s  p50 1.20 ms  p99 4.08 ms  max 40.0 ms  lag p99 34 us  busiest thread 71 %"#]].assert_eq(&lines(&plan, &|_| {}));
     expect![[r#"
-        prony load http://127.0.0.1:8080/1k: closed loop, 128 connections, 60 s, after 500 ms of warm-up
-            1.0 s  sent 1,740/s  done 1,500/s  errors 730/s  p50 1.20 ms  p99 4.08 ms  max 40.0 ms  lag p99 48.0 ms  1,234 wait for a free connection  busiest thread 97 %  the generator is the limit: a thread uses 97 % of its CPU  errors: connect 3, timeout 22, status 400 and above 340
-            2.0 s  sent 4,875/s  done 4,875/s  errors 10.0/s  p50 1.20 ms  p99 4.08 ms  max 40.0 ms  lag p99 48.0 ms  1,234 wait for a free connection  busiest thread 97 %  the generator is the limit: a thread uses 97 % of its CPU  errors: connect 3, timeout 32, status 400 and above 340
-            3.0 s  sent 5,375/s  done 5,375/s  errors 10.0/s  p50 1.20 ms  p99 4.08 ms  max 40.0 ms  lag p99 48.0 ms  1,234 wait for a free connection  busiest thread 97 %  the generator is the limit: a thread uses 97 % of its CPU  errors: connect 3, timeout 42, status 400 and above 340"#]].assert_eq(&lines(&open(), &trouble));
+        prony load http://127.0.0.1:8080/1k: open loop, 5,000/s Poisson, 128 connections, 60 s, after 500 ms of warm-up
+            1.0 s  asked 4,208/s  sent 1,740/s  done 1,500/s  errors 730/s  p50 1.20 ms  p99 4.08 ms  max 40.0 ms  lag p99 48.0 ms  1,234 wait for a free connection  the generator is the limit: a thread uses 97 % of its CPU  errors: connect 3, timeout 22, status 400 and above 340
+            2.0 s  asked 4,875/s  sent 4,875/s  done 4,875/s  errors 10.0/s  p50 1.20 ms  p99 4.08 ms  max 40.0 ms  lag p99 48.0 ms  1,234 wait for a free connection  the generator is the limit: a thread uses 97 % of its CPU  errors: connect 3, timeout 32, status 400 and above 340
+            3.0 s  asked 5,375/s  sent 5,375/s  done 5,375/s  errors 10.0/s  p50 1.20 ms  p99 4.08 ms  max 40.0 ms  lag p99 48.0 ms  1,234 wait for a free connection  the generator is the limit: a thread uses 97 % of its CPU  errors: connect 3, timeout 42, status 400 and above 340"#]].assert_eq(&lines(&open(), &trouble));
 }

@@ -64,8 +64,11 @@ impl Terminal {
     /// Draws one frame; only what differs from the last is sent.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// When the terminal is gone, or was given back because a thread panicked.
     pub fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        if !TAKEN.load(Ordering::SeqCst) {
+            return Err(io::Error::other("the terminal was given back"));
+        }
         self.inner.draw(draw).map(|_| ())
     }
 

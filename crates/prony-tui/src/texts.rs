@@ -30,8 +30,10 @@ pub(crate) const CONNECTIONS: &str = "connections";
 pub(crate) const ERRORS: &str = "errors";
 pub(crate) const HELP: &str = "q or Ctrl-C: stop, and print what was measured";
 
+/// Tenths below a second too: a unit that changes at the very end catches the eye.
 pub(crate) fn time_left(left: Nanos) -> String {
-    format!("{} left", duration(left))
+    let left = if left.0 < 1_000_000_000 { format!("{:.1} s", left.as_secs_f64()) } else { duration(left) };
+    format!("{left} left")
 }
 
 pub(crate) fn done_over_time(seconds: usize, largest: f64) -> String {
