@@ -155,7 +155,9 @@ fn large_answers_and_bodies_arrive_whole() {
     let url = format!("https://127.0.0.1:{}", nginx.port);
     let down = load(&nginx, trust.plan(), |plan| plan.url = format!("{url}/large"));
     assert_eq!(down.errors.total(), 0, "{:?}", down.errors);
-    assert!(down.completed > 0 && down.bytes_in >= down.completed * LARGE_BYTES as u64, "{down:?}");
+    // Of the first answer of each connection, a part may have come before the counted time.
+    let whole = down.completed.saturating_sub(8) * LARGE_BYTES as u64;
+    assert!(down.completed > 8 && down.bytes_in >= whole, "{} bytes in {} answers", down.bytes_in, down.completed);
     let up = load(&nginx, trust.plan(), |plan| {
         plan.url = format!("{url}/post");
         plan.method = "POST".into();
