@@ -90,7 +90,7 @@ mod tests {
     fn rows_of_the_numbers_to_a_thousand() {
         let rows = of((1..=1000).map(|ms| ms * 1_000_000)).quantile_rows();
         let near = |q: f64| rows.iter().find(|r| r.quantile >= q).copied().unwrap();
-        assert_eq!((near(0.5).count, near(0.9).count), (500, 900));
+        assert!(rows.iter().all(|r| (0.0..0.002).contains(&(r.count as f64 / 1e3 - r.quantile))), "{rows:?}");
         assert!((near(0.5).value_us / 500_000.0 - 1.0).abs() < 1e-3, "{rows:?}");
         assert_eq!((rows[0].quantile, rows[0].count), (0.0, 1));
         let last = rows.last().unwrap();

@@ -54,20 +54,38 @@ fn changes(before: &LoadPlan, after: &LoadPlan) -> String {
 #[test]
 fn wrks_flags_and_the_open_loop() {
     check(&[], expect![[""]]);
-    check(&["-t", "2", "-c", "128", "-d", "3", "--latency", "-H", "A: b"], expect![[""]]);
-    check(&["-z", "3s", "-R", "5k", "--arrivals", "constant", "--deadline", "1s"], expect![[""]]);
-    check(&["-n", "100"], expect![[""]]);
-    check(&["-n", "100", "-d", "2s", "--warmup", "1s"], expect![[""]]);
-    check(&["--profile", "ramp:100/s..5k/s,30s"], expect![[""]]);
-    check(&["--profile", "times:0s,1.5s"], expect![[""]]);
-    check(&["--cpus", "0,2-3", "--timeout", "1", "--no-keepalive"], expect![[""]]);
+    check(
+        &["-t", "2", "-c", "128", "-d", "3", "--latency", "-H", "A: b"],
+        expect![[r#"connections=128 duration="3s" headers=[["A","b"]] threads=2 "#]],
+    );
+    check(
+        &["-z", "3s", "-R", "5k", "--arrivals", "constant", "--deadline", "1s"],
+        expect![[r#"arrivals="constant" deadline="1s" duration="3s" rate="5k/s" "#]],
+    );
+    check(&["-n", "100"], expect![[r#"duration="3600s" requests_max=100 warmup="0ns" "#]]);
+    check(&["-n", "100", "-d", "2s", "--warmup", "1s"], expect![[r#"duration="2s" requests_max=100 "#]]);
+    check(&["--profile", "ramp:100/s..5k/s,30s"], expect![[r#"profile="ramp:100/s..5k/s,30s" "#]]);
+    check(&["--profile", "times:0s,1.5s"], expect![[r#"duration="2.5s" profile=["0ns","1.5s"] warmup="0ns" "#]]);
+    check(
+        &["--cpus", "0,2-3", "--timeout", "1", "--no-keepalive"],
+        expect![[r#"cpus=[0,2,3] keepalive=false timeout="1s" "#]],
+    );
 }
 
 #[test]
 fn requests() {
-    check(&["-m", "POST", "-b", "x", "-T", "text/plain"], expect![[""]]);
-    check(&["-H", "Cookie: a", "-H", "Cookie: b", "-H", "Host:other"], expect![[""]]);
-    check(&["--path", "/a=3", "--path", "/b?x=1"], expect![[""]]);
+    check(
+        &["-m", "POST", "-b", "x", "-T", "text/plain"],
+        expect![[r#"body=[120] headers=[["Content-Type","text/plain"]] method="POST" "#]],
+    );
+    check(
+        &["-H", "Cookie: a", "-H", "Cookie: b", "-H", "Host:other"],
+        expect![[r#"headers=[["Cookie","a"],["Cookie","b"],["Host","other"]] "#]],
+    );
+    check(
+        &["--path", "/a=3", "--path", "/b?x=1"],
+        expect![[r#"requests=[{"path":"/a","weight":3.0},{"path":"/b?x=1","weight":1.0}] "#]],
+    );
     for (words, want) in [
         (["-m", "10"], "-m 10 is no method; streams of HTTP/2 are --http2 --streams 10"),
         (["-m", "G T"], "-m: `G T` is no method: write one like GET or POST"),
@@ -84,19 +102,43 @@ fn requests() {
 
 #[test]
 fn connections_and_tls() {
-    check(&["--http2", "--streams", "10", "-k"], expect![[""]]);
-    check(&["--pipeline", "16", "--requests-per-connection", "5", "--connect-rate", "100"], expect![[""]]);
-    check(&["--connect-to", "127.0.0.1:8443", "--connect-to", "[::1]:8443"], expect![[""]]);
-    check(&["--unix-socket", "/run/x.sock"], expect![[""]]);
-    check(&["--source", "127.0.0.2-127.0.0.4", "--source", "::1", "--all-addresses"], expect![[""]]);
-    check(&["--connect-to", "s1:443:s2:8443"], expect![[""]]);
-    check(&["--connect-to", "s1"], expect![[""]]);
-    check(&["--connect-to", "s1:0"], expect![[""]]);
-    check(&["--source", "127.0.0.4-127.0.0.2"], expect![[""]]);
-    check(&["--source", "10.0.0.0-10.255.0.0"], expect![[""]]);
-    check(&["--source", "127.0.0.1-::1"], expect![[""]]);
-    check(&["--source", "eth0"], expect![[""]]);
-    check(&["--server-name", "a"], expect![[""]]);
+    check(
+        &["--http2", "--streams", "10", "-k"],
+        expect![[r#"depth=10 protocol="http2" tls={"insecure":true,"resume":false} "#]],
+    );
+    check(
+        &["--pipeline", "16", "--requests-per-connection", "5", "--connect-rate", "100"],
+        expect![[r#"connect_rate="100/s" depth=16 requests_per_connection=5 "#]],
+    );
+    check(
+        &["--connect-to", "127.0.0.1:8443", "--connect-to", "[::1]:8443"],
+        expect![[r#"connect_to=["127.0.0.1:8443","[::1]:8443"] "#]],
+    );
+    check(&["--unix-socket", "/run/x.sock"], expect![[r#"connect_to=["unix:/run/x.sock"] "#]]);
+    check(
+        &["--source", "127.0.0.2-127.0.0.4", "--source", "::1", "--all-addresses"],
+        expect![[r#"all_addresses=true sources=["127.0.0.2","127.0.0.3","127.0.0.4","::1"] "#]],
+    );
+    check(
+        &["--connect-to", "s1:443:s2:8443"],
+        expect!["--connect-to s1:443:s2:8443: this is curl's form: write only where to connect, like 127.0.0.1:8443"],
+    );
+    check(&["--connect-to", "s1"], expect!["--connect-to s1: write ADDRESS:PORT, like 127.0.0.1:8443 or [::1]:8443"]);
+    check(&["--connect-to", "s1:0"], expect!["--connect-to s1:0: the port is not a number from 1 to 65535"]);
+    check(
+        &["--source", "127.0.0.4-127.0.0.2"],
+        expect!["--source 127.0.0.4-127.0.0.2: the last address is below the first"],
+    );
+    check(
+        &["--source", "10.0.0.0-10.255.0.0"],
+        expect!["--source 10.0.0.0-10.255.0.0: the range has more than 4096 addresses"],
+    );
+    check(
+        &["--source", "127.0.0.1-::1"],
+        expect!["--source 127.0.0.1-::1: a range is of IPv4 or of IPv6 addresses, not of both"],
+    );
+    check(&["--source", "eth0"], expect!["--source eth0: write an IP address, or a range like 127.0.0.2-127.0.0.9"]);
+    check(&["--server-name", "a"], expect!["--server-name: the URL is http://, which is not secured; write https://"]);
 }
 
 #[test]
