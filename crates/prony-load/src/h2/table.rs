@@ -65,6 +65,8 @@ pub enum Name<'a> {
 pub struct Table {
     /// The texts of the entries one after another as they came, oldest first, with a hole in front where old ones were.
     text: Vec<u8>,
+    /// Bytes that were once in front of `text`. Counts around, and so do the positions of entries.
+    gone: u32,
     /// Newest first, as the indexes count.
     entries: VecDeque<Entry>,
     /// At least so many by the count of the RFC: more texts would be longer when decoded.
@@ -74,34 +76,22 @@ pub struct Table {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
+    /// Where its text begins, counted from the first byte that ever was in the table.
     at: u32,
-    name_bytes: u16,
-    value_bytes: u16,
+    /// The name is that of the static table's entry with this index; 0: it is in the text, before the value.
+    name_index: u8,
     name_is_coded: bool,
     value_is_coded: bool,
     kind: Kind,
-}
-
-impl Entry {
-    fn name(self, text: &[u8]) -> Text<'_> {
-        let from = self.at as usize;
-        Text { bytes: &text[from..from + usize::from(self.name_bytes)], is_coded: self.name_is_coded }
-    }
-
-    fn value(self, text: &[u8]) -> Text<'_> {
-        let from = self.at as usize + usize::from(self.name_bytes);
-        Text { bytes: &text[from..from + usize::from(self.value_bytes)], is_coded: self.value_is_coded }
-    }
-
-    fn cost(self, text: &[u8]) -> usize {
-        self.name(text).bytes_min() + self.value(text).bytes_min() + ENTRY_BYTES
-    }
+    name_bytes: u16,
+    value_bytes: u16,
+    cost: u16,
 }
 
 impl Table {
     /// Without dynamic entries. Allocates nothing: many servers never add any.
     pub fn new() -> Self {
-        Self { text: Vec::new(), entries: VecDeque::new(), bytes: 0, bytes_max: TABLE_BYTES_MAX }
+        Self { text: Vec::new(), gone: 0, entries: VecDeque::new(), bytes: 0, bytes_max: TABLE_BYTES_MAX }
     }
 
     /// What the field of an index is; none: there is no such index.
@@ -131,43 +121,49 @@ impl Table {
             into.extend_from_slice(STATIC[index - 1].1.as_bytes());
             return Ok(());
         }
-        self.entries[index - STATIC_COUNT - 1].value(&self.text).read(into)
+        let entry = self.entries[index - STATIC_COUNT - 1];
+        let from = self.offset(entry) + usize::from(entry.name_bytes);
+        let bytes = &self.text[from..from + usize::from(entry.value_bytes)];
+        Text { bytes, is_coded: entry.value_is_coded }.read(into)
     }
 
     /// Adds an entry, and drops old ones until it fits; one larger than the table empties it (RFC 7541, 4.4).
+    #[inline]
     pub fn add(&mut self, kind: Kind, name: Name<'_>, value: Text<'_>) {
         let of = match name {
             Name::Text(text) => text,
             Name::Of(index) => self.name(index),
         };
-        let (name_bytes, name_is_coded) = (of.bytes.len(), of.is_coded);
+        let (length, name_is_coded) = (of.bytes.len(), of.is_coded);
         let cost = of.bytes_min() + value.bytes_min() + ENTRY_BYTES;
         if cost > self.bytes_max {
-            self.shrink_to(0);
-            return self.text.clear();
+            return self.clear();
         }
         // The text first: the name may be that of an entry that is about to be dropped.
-        let at = self.text.len();
-        match name {
-            Name::Text(text) => self.text.extend_from_slice(text.bytes),
-            Name::Of(index) if index <= STATIC_COUNT => self.text.extend_from_slice(STATIC[index - 1].0.as_bytes()),
-            Name::Of(index) => {
-                let from = self.entries[index - STATIC_COUNT - 1].at as usize;
-                self.text.extend_from_within(from..from + name_bytes);
+        let at = self.gone.wrapping_add(self.text.len() as u32);
+        let (name_index, name_bytes) = match name {
+            Name::Text(text) => {
+                self.text.extend_from_slice(text.bytes);
+                (0, length)
             }
-        }
+            Name::Of(index) if index <= STATIC_COUNT => (index as u8, 0),
+            Name::Of(index) => match self.entries[index - STATIC_COUNT - 1] {
+                Entry { name_index: 0, at, .. } => {
+                    let from = at.wrapping_sub(self.gone) as usize;
+                    self.text.extend_from_within(from..from + length);
+                    (0, length)
+                }
+                of_static => (of_static.name_index, 0),
+            },
+        };
         self.text.extend_from_slice(value.bytes);
         self.shrink_to(self.bytes_max - cost);
         self.bytes += cost;
-        self.entries.push_front(Entry {
-            at: at as u32,
-            // Both fit in 16 bits: a text is at most four times as long as what it costs.
-            name_bytes: name_bytes as u16,
-            value_bytes: value.bytes.len() as u16,
-            name_is_coded,
-            value_is_coded: value.is_coded,
-            kind,
-        });
+        // All fit in 16 bits: an entry costs at most 4096, and a text is at most four times as long as what it costs.
+        let (name_bytes, value_bytes, cost) = (name_bytes as u16, value.bytes.len() as u16, cost as u16);
+        let value_is_coded = value.is_coded;
+        let entry = Entry { at, name_index, name_is_coded, value_is_coded, kind, name_bytes, value_bytes, cost };
+        self.entries.push_front(entry);
         self.close_hole();
     }
 
@@ -190,28 +186,47 @@ impl Table {
         self.bytes
     }
 
+    #[inline]
     fn name(&self, index: usize) -> Text<'_> {
+        let of_static = |index: usize| Text { bytes: STATIC[index - 1].0.as_bytes(), is_coded: false };
         if index <= STATIC_COUNT {
-            return Text { bytes: STATIC[index - 1].0.as_bytes(), is_coded: false };
+            return of_static(index);
         }
-        self.entries[index - STATIC_COUNT - 1].name(&self.text)
+        let entry = self.entries[index - STATIC_COUNT - 1];
+        if entry.name_index != 0 {
+            return of_static(usize::from(entry.name_index));
+        }
+        let from = self.offset(entry);
+        Text { bytes: &self.text[from..from + usize::from(entry.name_bytes)], is_coded: entry.name_is_coded }
     }
 
+    /// Where in `text` an entry begins.
+    fn offset(&self, entry: Entry) -> usize {
+        entry.at.wrapping_sub(self.gone) as usize
+    }
+
+    #[inline]
     fn shrink_to(&mut self, bytes: usize) {
         while self.bytes > bytes
             && let Some(oldest) = self.entries.pop_back()
         {
-            self.bytes -= oldest.cost(&self.text);
+            self.bytes -= usize::from(oldest.cost);
         }
+    }
+
+    fn clear(&mut self) {
+        self.shrink_to(0);
+        self.text.clear();
     }
 
     /// Moves the texts to the front once there is as much room as a table has: then what is moved is seldom more than
     /// that.
+    #[inline]
     fn close_hole(&mut self) {
-        let hole = self.entries.back().map_or(0, |oldest| oldest.at as usize);
+        let hole = self.entries.back().map_or(0, |oldest| self.offset(*oldest));
         if hole >= TABLE_BYTES_MAX {
             self.text.drain(..hole);
-            self.entries.iter_mut().for_each(|entry| entry.at -= hole as u32);
+            self.gone = self.gone.wrapping_add(hole as u32);
         }
     }
 }
