@@ -122,7 +122,7 @@ fn errors_name_the_part_and_show_what_is_right() {
 fn every_form_gives_its_text_back() {
     for text in [
         "ramp:100/s..5k/s,30s",
-        "ramp:5k/s..0/s,1500ms",
+        "ramp:5k/s..0/s,1.5s",
         "steps:1k/s,2k/s,4k/s@10s",
         "steps:1k/s,2k/s@100ms",
         "spike:1k/s..10k/s@20s,5s",
@@ -130,7 +130,7 @@ fn every_form_gives_its_text_back() {
         "points:0s=100/s",
         "points:0s=100/s,5s=300/s,30s=5k/s",
         "cycle:0s=1k/s,1s=4k/s@2s",
-        "times:0s,1500us,4ms",
+        "times:0s,1.5ms,4ms",
     ] {
         assert_eq!(parse(text).to_string(), text);
     }
@@ -164,7 +164,7 @@ fn json_holds_text_or_lists() {
     };
     both_ways(parse("ramp:100/s..5k/s,30s"), r#""ramp:100/s..5k/s,30s""#);
     both_ways(parse("cycle:0s=1k/s,1s=4k/s@2s"), r#""cycle:0s=1k/s,1s=4k/s@2s""#);
-    both_ways(parse("times:1.5ms,4s"), r#"["1500us","4s"]"#);
+    both_ways(parse("times:1.5ms,4s"), r#"["1.5ms","4s"]"#);
     let list = r#"[{"at":"0ns","rate":"100/s"},{"at":"5s","rate":"300/s"},{"at":"30s","rate":"5k/s"}]"#;
     both_ways(parse("points:0s=100/s,5s=300/s,30s=5k/s"), list);
     for (json, want) in [

@@ -75,7 +75,7 @@ impl FromStr for Profile {
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(shape) = Shape::of(self) {
-            return shape.fmt(f);
+            return write!(f, "{shape}");
         }
         let (name, parts, end) = match self {
             Self::Points(points) => ("points", written(points), String::new()),
@@ -242,7 +242,7 @@ fn cut<'a>(text: &'a str, mark: &str, missing: &str) -> Result<(&'a str, &'a str
 }
 
 fn read<T: FromStr<Err = UnitError>>(what: &str, text: &str) -> Result<T, String> {
-    text.parse().map_err(|error| format!("{what}: {error}"))
+    text.parse::<T>().map_err(|error| format!("{what}: {error}"))
 }
 
 impl Profile {
