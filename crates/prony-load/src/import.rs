@@ -2,8 +2,8 @@
 //! out.
 //!
 //! It opens no file and no connection: what a text refers to is read by the caller's reader. Imported text is literal:
-//! no `${...}` in it is a template. Invariant: no text panics, memory is bounded by the text and by constants, and
-//! what is not taken over is named in [`Import::skipped`].
+//! where a plan would take `${...}` for a template, it is escaped. Invariant: no text panics, memory is bounded by the
+//! text and by constants, and what is not taken over is named in [`Import::skipped`].
 
 mod curl;
 mod curl_endpoints;
@@ -28,7 +28,8 @@ use prony_model::{LoadPlan, Nanos, Protocol, RequestSpec};
 /// What a text says of a workload. Requests that name no method mean GET, unless [`Import::method`] says otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Import {
-    /// Where to, `http[s]://HOST[:PORT]/PATH`; none: the text does not say, as an access log.
+    /// Where to, `http[s]://HOST[:PORT]/PATH`, with [`escape_template`] as a plan needs it; none: the text does not
+    /// say, as an access log.
     pub url: Option<String>,
     /// The requests; empty: only the URL's own path. In a replay request i belongs to time i.
     pub requests: Vec<RequestSpec>,
@@ -110,16 +111,24 @@ impl Import {
         }
     }
 
-    /// Puts everything but the URL into a plan. Headers that the plan has already win over imported ones of the same
-    /// name.
+    /// Puts everything but the URL into a plan, so that no `${...}` becomes a template. Headers that the plan has
+    /// already win over imported ones of the same name.
     pub fn apply(self, plan: &mut LoadPlan) {
         let own = std::mem::take(&mut plan.headers);
         let is_new = |name: &str| !own.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
-        plan.headers = self.headers.into_iter().filter(|(name, _)| is_new(name)).collect();
+        let imported = self.headers.into_iter().filter(|(name, _)| is_new(name));
+        plan.headers = imported.map(|(name, value)| (name, literal(value))).collect();
         plan.headers.extend(own);
         plan.method = self.method;
-        plan.body = self.body;
+        // Bytes that are no text are never a template.
+        plan.body =
+            String::from_utf8(self.body).map_or_else(|error| error.into_bytes(), |text| literal(text).into_bytes());
         plan.requests = self.requests;
+        for request in &mut plan.requests {
+            request.path = literal(std::mem::take(&mut request.path));
+            request.body = request.body.take().map(literal);
+            request.headers.values_mut().for_each(|value| *value = literal(std::mem::take(value)));
+        }
         plan.protocol = self.protocol.unwrap_or(plan.protocol);
         plan.timeout = self.timeout.unwrap_or(plan.timeout);
         plan.connect_to = self.connect_to;
@@ -137,10 +146,14 @@ impl Import {
     }
 }
 
-/// Text that a scenario's template gives back as it is: `${` becomes `$${`. Requests of an [`Import`] need that only
-/// where they are made steps of a scenario; elsewhere nothing is a template.
+/// Text that a template gives back as it is: `${` becomes `$${`.
 pub fn escape_template(text: &str) -> String {
     text.replace("${", "$${")
+}
+
+/// The same, without a copy where there is nothing to escape.
+fn literal(text: String) -> String {
+    if text.contains("${") { escape_template(&text) } else { text }
 }
 
 /// Moves the headers that every request has, with the same value, out of the requests.
@@ -231,11 +244,31 @@ mod tests {
     }
 
     #[test]
+    fn nothing_imported_is_a_template() {
+        let with = |text: &str, bytes: &[u8]| Import {
+            requests: vec![RequestSpec { path: text.into(), body: Some(text.into()), ..spec(&[("X", text)]) }],
+            headers: vec![("Y".into(), text.into())],
+            body: bytes.to_vec(),
+            ..Import::new()
+        };
+        let mut plan = LoadPlan::to("http://s1/");
+        plan.headers = vec![("mine".into(), "${n}".into())];
+        with("/${a}$${", b"${b}").apply(&mut plan);
+        let want = "/$${a}$$${";
+        let request = &plan.requests[0];
+        let seen = [&request.path, request.body.as_ref().unwrap(), &request.headers["X"], &plan.headers[0].1];
+        assert_eq!(seen, [want; 4]);
+        assert_eq!((plan.headers[1].1.as_str(), &plan.body[..]), ("${n}", &b"$${b}"[..]));
+        with("/", b"${b}\xff").apply(&mut plan);
+        assert_eq!(plan.body, b"${b}\xff");
+    }
+
+    #[test]
     fn bytes_that_no_url_holds_are_written_out() {
         assert_eq!(encoded("/a b\u{e9}%20|\x7f".as_bytes()), "/a%20b%C3%A9%20|%7F");
     }
 
-    /// What helper-free template text means: `$${` is `${`.
+    /// What a template without names gives back: `$${` is `${`.
     fn unescape(text: &str) -> String {
         let (mut rest, mut out) = (text, String::new());
         while let Some(c) = rest.chars().next() {

@@ -2,13 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking; clippy sees only the test functions themselves")]
 
-use prony_load::check_url;
 use prony_load::import::{Form, Import, LogFormat, from_curl, from_log};
+use prony_load::{check_url, run};
+use prony_model::{LoadPlan, Nanos};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// As it stands in nginx.conf, and as a person would copy it from there.
@@ -81,10 +83,11 @@ impl Nginx {
         stream.read_to_end(&mut Vec::new()).ok();
     }
 
-    fn import(&self, log: &str, format: &LogFormat, form: Form) -> Import {
+    /// What a log says as soon as it has so many lines.
+    fn import(&self, log: &str, lines: usize, format: &LogFormat, form: Form) -> Import {
         let path = self.folder.path().join(log);
         let begun = Instant::now();
-        while std::fs::read_to_string(&path).unwrap().lines().count() <= ASKED.len() {
+        while std::fs::read_to_string(&path).unwrap().lines().count() < lines {
             assert!(begun.elapsed() < Duration::from_secs(5), "{}", std::fs::read_to_string(&path).unwrap());
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -126,14 +129,14 @@ fn a_log_of_nginx_comes_back() {
     let asked: Vec<_> = ASKED.iter().map(|(method, _, path, _)| (*method, *path, 1.0)).collect();
     let replay = Form::Replay { speed: 1.0 };
 
-    let combined = nginx.import("combined.log", &LogFormat::common(), replay);
+    let combined = nginx.import("combined.log", ASKED.len() + 1, &LogFormat::common(), replay);
     assert_eq!(requests(&combined), asked);
     assert!(combined.skipped[0].starts_with("1 of 8 lines: not of this format; the first is line 8: "), "{combined:?}");
     let times = combined.times.unwrap();
     assert_eq!((times.len(), times[0].0), (ASKED.len(), 0));
     assert!(times.is_sorted_by(|a, b| a < b), "requests of one second are spread: {times:?}");
 
-    let own = nginx.import("own.log", &LogFormat::parse(OWN_FORMAT).unwrap(), replay);
+    let own = nginx.import("own.log", ASKED.len() + 1, &LogFormat::parse(OWN_FORMAT).unwrap(), replay);
     assert_eq!(requests(&own), asked);
     let hosts: Vec<_> = own.requests.iter().map(|r| r.headers["Host"].as_str()).collect();
     assert_eq!(hosts, ASKED.map(|(_, _, _, host)| host));
@@ -141,9 +144,29 @@ fn a_log_of_nginx_comes_back() {
     let gaps: Vec<_> = own.times.unwrap().windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     assert!(gaps.iter().all(|gap| *gap >= PAUSE.as_nanos() as u64 - 2_000_000), "{gaps:?}");
 
-    let mix = nginx.import("combined.log", &LogFormat::common(), Form::Mix);
+    let mix = nginx.import("combined.log", ASKED.len() + 1, &LogFormat::common(), Form::Mix);
     assert_eq!(mix.requests[0].weight, 2.0);
     assert_eq!(mix.requests.iter().map(|r| r.weight).sum::<f64>(), ASKED.len() as f64);
+}
+
+#[test]
+fn a_replay_is_asked_as_it_was_recorded() {
+    let Some(nginx) = Nginx::start() else { return };
+    nginx.ask();
+    let (format, replay) = (LogFormat::parse(OWN_FORMAT).unwrap(), Form::Replay { speed: 1.0 });
+    let import = nginx.import("own.log", ASKED.len() + 1, &format, replay);
+    let last = *import.times.as_ref().unwrap().last().unwrap();
+    let url = format!("http://127.0.0.1:{}/", nginx.port);
+    let after_last = Nanos::from_millis(200);
+    let duration = Nanos(last.0 + after_last.0);
+    let mut plan = LoadPlan { threads: 1, warmup: Nanos(0), duration, ..LoadPlan::to(&url) };
+    import.clone().apply(&mut plan);
+    let result = run(&plan, &AtomicBool::new(false), &|_| {}).unwrap();
+    assert_eq!((result.intended, result.completed), (ASKED.len() as u64, ASKED.len() as u64), "{result:?}");
+
+    // The log now holds what was asked, a line that is no request, and what was replayed.
+    let twice = nginx.import("own.log", 2 * ASKED.len() + 1, &format, replay);
+    assert_eq!(twice.requests[ASKED.len()..], import.requests);
 }
 
 /// Commands as people and browsers write them; `URL` stands for the server.

@@ -5,7 +5,7 @@
 
 use super::curl_endpoints::Elsewhere;
 use super::curl_flags::{self, Data, Meaning, TlsFile};
-use super::{Import, ImportError, encoded, excerpt, is_of_connection, words};
+use super::{Import, ImportError, encoded, escape_template, excerpt, is_of_connection, words};
 use crate::target::check_url;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -354,7 +354,7 @@ impl<'a> Command<'a> {
             self.skipped.push(format!("`{flags}`: only curl itself does something with that"));
         }
         Ok(Import {
-            url: Some(url),
+            url: Some(escape_template(&url)),
             method: self.method.unwrap_or_else(|| usual.to_string()),
             headers,
             body: body.unwrap_or_default(),

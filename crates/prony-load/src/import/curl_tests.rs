@@ -62,6 +62,7 @@ fn what_people_type() {
             body a=1&b=2"#]],
     );
     check("curl -I http://s1/", expect!["HEAD http://s1/"]);
+    check("curl -g 'http://s1/${x}[1-3]'", expect!["GET http://s1/$${x}[1-3]"]);
     check(
         "curl -kum:s --http2 -A me -e from;auto -b a=1 -b 'b=2; ' -r 0-99 -m 1.5 https://s1/ --compressed"
             .replace("from;auto", "'from;auto'")

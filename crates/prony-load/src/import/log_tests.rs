@@ -109,6 +109,8 @@ fn fields_of_ones_own() {
         1 x GET /a?x=1
         1 x GET /b"#]],
     );
+    let log = "[21/Nov/2026:03:01:02 +0000] 10.5 /a\n[21/Nov/2026:03:01:02 +0000] 10.75 /b\n";
+    check("[$time_local] $msec $request_uri", log, REPLAY, expect!["1 x GET /a at 0ns\n1 x GET /b at 250ms"]);
     let log = "2026-11-21T03:01:02+01:00 s1/a\n2026-11-21T02:01:03+00:00 s1/b\n";
     check(
         "$time_iso8601 $http_host$request_uri",
