@@ -10,10 +10,8 @@ use serde_json::Value;
 /// Reads the words behind `prony load`.
 fn args(words: &[&str]) -> Result<LoadArgs, String> {
     let cli = Cli::try_parse_from(["prony", "load"].iter().chain(words)).map_err(|e| e.to_string())?;
-    match cli.command {
-        Command::Load(args) => Ok(*args),
-        other => panic!("{other:?}"),
-    }
+    let Command::Load(args) = cli.command else { panic!("{:?}", cli.command) };
+    Ok(*args)
 }
 
 fn plan(words: &[&str], before: LoadPlan) -> Result<LoadPlan, String> {
@@ -39,9 +37,9 @@ fn check(words: &[&str], want: Expect) {
 }
 
 fn changes(before: &LoadPlan, after: &LoadPlan) -> String {
-    let fields = |plan: &LoadPlan| match serde_json::to_value(plan).unwrap() {
-        Value::Object(fields) => fields,
-        other => panic!("{other}"),
+    let fields = |plan: &LoadPlan| {
+        let Value::Object(fields) = serde_json::to_value(plan).unwrap() else { panic!("a plan is an object") };
+        fields
     };
     let (before, after) = (fields(before), fields(after));
     let differ = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
