@@ -397,7 +397,7 @@ mod tests {
     fn right_is_within_one_percent_or_thirty_microseconds() {
         assert!(Deviation::of(1030.0, 1000.0).holds(), "30 us");
         assert!(!Deviation::of(1031.0, 1000.0).holds());
-        assert!(Deviation::of(99_000.0, 100_000.0).holds(), "1 %");
+        assert!(Deviation::of(99_001.0, 100_000.0).holds(), "1 %");
         assert!(!Deviation::of(98_900.0, 100_000.0).holds());
         assert_eq!(
             cell(Some(1031.0), 1000.0, Some(Deviation::of(1031.0, 1000.0))),
