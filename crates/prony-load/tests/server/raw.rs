@@ -9,7 +9,7 @@ use prony_model::{ErrorCounts, LoadPlan, LoadResult, Nanos};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,14 +32,19 @@ pub const TIMEOUT: Kind = Kind { name: "timeout", count: |e| e.timeout, waits: t
 
 /// A server that gives each connection to `serve`. It lives as long as the test process.
 pub fn server(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
+    numbered_server(move |_, stream| serve(stream))
+}
+
+/// The same, with the number of each connection in the order in which they came.
+fn numbered_server(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let serve = Arc::new(serve);
     thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
+        for (number, stream) in (0..).zip(listener.incoming().flatten()) {
             let serve = serve.clone();
             stream.set_nodelay(true).unwrap();
-            thread::spawn(move || serve(stream));
+            thread::spawn(move || serve(number, stream));
         }
     });
     port
@@ -83,7 +88,7 @@ pub fn plan_to(port: u16) -> LoadPlan {
 pub fn load(plan: &LoadPlan) -> Result<LoadResult, LoadError> {
     let begun = Instant::now();
     let result = run(plan, &AtomicBool::new(false), &|_| {});
-    let allowed = Duration::from(plan.warmup) + plan.duration.into() + TOO_LONG;
+    let allowed = Duration::from(plan.warmup) + Duration::from(plan.duration) + TOO_LONG;
     assert!(begun.elapsed() < allowed, "a load ends whatever the server does");
     result
 }
@@ -120,9 +125,8 @@ impl<P: Fn(u16) -> LoadPlan, W: Fn(TcpStream) + Send + Sync + Copy + 'static> Tr
 
     /// One connection of `one_of` misbehaves.
     fn load(&self, kind: &Kind, one_of: u64, hostile: Arc<impl Fn(TcpStream) + Send + Sync + 'static>) -> LoadResult {
-        let (well, asked_first, number) = (self.well, self.asked_first, AtomicU64::new(0));
-        let port = server(move |stream| {
-            let number = number.fetch_add(1, Ordering::Relaxed);
+        let (well, asked_first) = (self.well, self.asked_first);
+        let port = numbered_server(move |number, stream| {
             match number.checked_sub(asked_first).is_some_and(|n| n % one_of == 0) {
                 true => hostile(stream),
                 false => well(stream),
@@ -130,7 +134,9 @@ impl<P: Fn(u16) -> LoadPlan, W: Fn(TcpStream) + Send + Sync + Copy + 'static> Tr
         });
         let plan = (self.plan)(port);
         let timeout = if kind.waits { Nanos::from_millis(100) } else { plan.timeout };
-        load(&LoadPlan { timeout, ..plan }).unwrap()
+        // Where what misbehaves ends at once, good connections must end as well, or soon there would be only good ones.
+        let requests_per_connection = (one_of > 1 && !kind.waits).then_some(50);
+        load(&LoadPlan { timeout, requests_per_connection, ..plan }).unwrap()
     }
 }
 
