@@ -13,6 +13,8 @@ use prony_model::{Intervention, InterventionKind};
 const FOLLOWS: f64 = 0.5;
 /// Elasticity below which throughput does not follow. A guess; measured controls reached 0.12.
 const STANDS_STILL: f64 = 0.35;
+/// Elasticity of a suspect below which a wide interval speaks against it too. A guess; measured controls reached 0.12.
+const HARDLY: f64 = 0.15;
 /// A sole bottleneck has an elasticity of 1 (methods.md). An interval that ends below this shows one limit among others. A
 /// guess: measured intervals of real limits are up to 0.25 wide to either side.
 const SOLE: f64 = 0.75;
@@ -89,7 +91,7 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
     let detail = format!("{what} {}, 1 is expected", seen.text());
     if seen.low > 0.0 && seen.value >= FOLLOWS {
         Response::Follows(detail)
-    } else if seen.high < FOLLOWS || (seen.value < STANDS_STILL && seen.high - seen.low < 1.0) {
+    } else if seen.high < FOLLOWS || (seen.value < HARDLY && seen.high - seen.low < 1.0) {
         Response::Contradicts(detail)
     } else {
         Response::Unclear(detail)
