@@ -254,6 +254,8 @@ fn an_entry_may_take_the_name_of_one_that_it_displaces() {
     assert_eq!((table.bytes(), field(&table, 62), field(&table, 63)), (4096, Some((b"name".to_vec(), long)), None));
     table.add(Kind::Ordinary, Name::Of(19), plain(b"*"));
     assert_eq!((table.bytes(), field(&table, 62)), (39, Some((b"accept".to_vec(), b"*".to_vec()))));
+    table.add(Kind::Ordinary, Name::Of(62), plain(b"a"));
+    assert_eq!((table.bytes(), field(&table, 62)), (78, Some((b"accept".to_vec(), b"a".to_vec()))));
 }
 
 #[test]

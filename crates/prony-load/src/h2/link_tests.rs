@@ -399,6 +399,31 @@ fn bodies_wait_for_both_windows_and_are_cut_into_frames() {
 }
 
 #[test]
+fn a_body_that_waits_for_its_own_window_holds_up_no_other() {
+    let mut client = Client::new(9);
+    client.feed(&settings(&[(setting::INITIAL_WINDOW_SIZE, 0)])).unwrap();
+    (0..3).for_each(|_| client.begin("POST", b"12345", false));
+    client.out.clear();
+    assert_eq!(client.feed_in(&window_update(3, 5), 99), "DATA 3 5 end\nOpen");
+    assert_eq!(client.feed_in(&window_update(5, 2), 99), "DATA 5 2\nOpen");
+}
+
+#[test]
+fn a_slow_answer_is_found_after_many_others() {
+    let mut client = Client::new(2);
+    client.feed(&settings(&[])).unwrap();
+    client.begin("GET", b"", false);
+    for stream in 1..100 {
+        client.begin("GET", b"", false);
+        client.feed(&headers(BOTH, 2 * stream + 1, OK)).unwrap();
+    }
+    assert_eq!(client.answers.len(), 99);
+    client.begin("GET", b"", false);
+    client.feed(&headers(BOTH, 1, OK)).unwrap();
+    assert_eq!(client.answers.last().map(|answer| (answer.call, answer.status)), Some((0, Some(200))));
+}
+
+#[test]
 fn an_early_answer_or_a_cancel_ends_a_body_that_waits() {
     let mut client = Client::new(9);
     client.feed(&settings(&[(setting::INITIAL_WINDOW_SIZE, 1)])).unwrap();
