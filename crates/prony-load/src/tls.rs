@@ -1,8 +1,12 @@
 //! TLS for a load: what is the same for all its connections.
 //!
 //! rustls makes the handshake; after it, records are opened and sealed with rustls' ciphers in the thread's own buffer
-//! ([`records`]). It opens no socket and reads no file but the system's trust store. Invariant: without `insecure`, no byte of
-//! a request leaves before the server's certificate and its signature over the handshake were accepted.
+//! ([`records`]). It opens no socket and reads no file but the system's trust store. Invariant: without `insecure`, no
+//! byte of a request leaves before the server's certificate and its signature over the handshake were accepted.
+//!
+//! Why not rustls' own record layer: in memory, against a rustls server, a request of 100 bytes and an answer of 240 cost
+//! 0.32 us here and 0.54 us through its `ClientConnection` (AES-128-GCM, Zen 5), and a connection that waits holds 2.8 KB of
+//! memory against 7.9 KB. One allocation per send is rustls' cipher's.
 
 mod records;
 pub(crate) mod secured;
@@ -29,8 +33,9 @@ use std::time::Instant;
 use tickets::Tickets;
 use trust::{AcceptAny, Trusting};
 
-/// What is offered, in this order. AES-128-GCM first, as Firefox and Chrome do: it is the cheapest where the CPU has AES, and
-/// safe. (OpenSSL's tools offer AES-256-GCM first in TLS 1.3: fix the server's choice when tools are compared.)
+/// What is offered, in this order. AES-128-GCM first, as Firefox and Chrome do: it is the cheapest where the CPU has
+/// AES, and safe. (OpenSSL's tools offer AES-256-GCM first in TLS 1.3: fix the server's choice when tools are
+/// compared.)
 static SUITES: [SupportedCipherSuite; 9] = [
     cipher_suite::TLS13_AES_128_GCM_SHA256,
     cipher_suite::TLS13_AES_256_GCM_SHA384,
@@ -68,7 +73,8 @@ pub struct Negotiated {
 }
 
 impl Tls {
-    /// What `plan` says, for a server called `host` (a name, or an address without brackets), that shall speak `protocol`.
+    /// What `plan` says, for a server called `host` (a name, or an address without brackets), that shall speak
+    /// `protocol`.
     ///
     /// # Errors
     /// [`LoadError::Plan`] that names the key of the stack file: a certificate, key or name that cannot be used.
@@ -199,7 +205,8 @@ fn authorities(plan: &TlsPlan) -> Result<Vec<CertificateDer<'static>>, LoadError
     if found.certs.is_empty() {
         let why = found.errors.first().map(|e| format!(" ({e})")).unwrap_or_default();
         let why = format!(
-            "this system has no trusted certificates{why}: install its `ca-certificates`, name the server's authority, or ask for `insecure`"
+            "this system has no trusted certificates{why}: install its `ca-certificates`, name the server's authority, \
+             or ask for `insecure`"
         );
         return Err(wrong("ca_file", why));
     }

@@ -67,8 +67,8 @@ impl Wire {
         }
     }
 
-    /// Whether [`Wire::send`] must be called even if there is nothing to send: TLS has something to say itself, which waits to
-    /// leave together with a request.
+    /// Whether [`Wire::send`] must be called even if there is nothing to send: TLS has something to say itself, which
+    /// waits to leave together with a request.
     #[inline]
     pub fn has_unsent(&self) -> bool {
         match self {
@@ -77,8 +77,8 @@ impl Wire {
         }
     }
 
-    /// Sends what fits, and says how much that was. Less than all: the socket is full, and an event will tell when there is
-    /// room. The next call must begin with the bytes that were not sent.
+    /// Sends what fits, and says how much that was. Less than all: the socket is full, and an event will tell when
+    /// there is room. The next call must begin with the bytes that were not sent.
     ///
     /// # Errors
     /// `WouldBlock`: nothing fits, or the handshake is not done. Those of send(2), and `InvalidData` when TLS failed.
@@ -90,13 +90,15 @@ impl Wire {
         }
     }
 
-    /// Receives what is there, and carries the TLS handshake on. Call it at every event of the socket until it says `drained`
-    /// or `WouldBlock`, and then [`Wire::send`] if there is anything to send or [`Wire::has_unsent`]: the handshake may be done.
-    /// With TLS, `into` should hold 64 KiB or more, the longest handshake message that is accepted.
+    /// Receives what is there, and carries the TLS handshake on. Call it at every event of the socket until it says
+    /// `drained` or `WouldBlock`, and then [`Wire::send`] if there is anything to send or [`Wire::has_unsent`]: the
+    /// handshake may be done. With TLS, `into` should hold 64 KiB or more, the longest handshake message that is
+    /// accepted.
     ///
     /// # Errors
-    /// `WouldBlock`: nothing for the caller, an event will tell. Those of recv(2). With TLS, `UnexpectedEof`: the server
-    /// closed without saying so, and data may be missing; `InvalidData`: the handshake failed, an alert, or what is not TLS.
+    /// `WouldBlock`: nothing for the caller, an event will tell. Those of recv(2). With TLS, `UnexpectedEof`: the
+    /// server closed without saying so, and data may be missing; `InvalidData`: the handshake failed, an alert, or what
+    /// is not TLS.
     #[inline]
     pub fn receive(&mut self, into: &mut [u8]) -> io::Result<Received> {
         match self {

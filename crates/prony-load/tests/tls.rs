@@ -40,7 +40,8 @@ impl Trust {
         TlsPlan { ca_pem: Some(self.authority_pem.clone()), ..TlsPlan::default() }
     }
 
-    /// nginx with this certificate, these versions (before 1.23.4 it has no TLS 1.3 unless told) and more lines like them.
+    /// nginx with this certificate, these versions (before 1.23.4 it has no TLS 1.3 unless told) and more lines like
+    /// them.
     fn serve(&self, versions: &str, extra: &str) -> Option<Nginx> {
         Nginx::with(|folder, port| {
             std::fs::write(folder.join("cert.pem"), &self.certificate_pem).unwrap();

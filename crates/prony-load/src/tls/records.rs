@@ -1,7 +1,8 @@
 //! The records of a connection whose handshake is done: opened where they lie, sealed one after another.
 //!
-//! Ciphers, nonces and additional data are rustls'; this counts records, takes off their headers and handles what a server
-//! says besides data: tickets, key updates, alerts. It does no IO. Invariant: a key and a record number are used once.
+//! Ciphers, nonces and additional data are rustls'; this counts records, takes off their headers and handles what a
+//! server says besides data: tickets, key updates, alerts. It does no IO. Invariant: a key and a record number are used
+//! once.
 
 use super::alerted;
 use rustls::client::ClientConnectionData;
@@ -23,11 +24,12 @@ const PAYLOAD_BYTES_MAX: usize = (1 << 14) + 2048;
 const FRAGMENT_BYTES_MAX: usize = 1 << 14;
 /// Longest message after the handshake. A ticket is at most 2^16 bytes and a little (RFC 8446, section 4.6.1).
 const MESSAGE_BYTES_MAX: usize = (1 << 16) + 1024;
-/// Records without data, one after another, that a server may send. A guess: servers send two tickets, few send ten; more is
-/// a flood that would keep a thread from its other connections.
+/// Records without data, one after another, that a server may send. A guess: servers send two tickets, few send ten;
+/// more is a flood that would keep a thread from its other connections.
 const QUIET_RECORDS_MAX: u32 = 64;
-/// Records sealed with one key of TLS 1.3 before it is changed: 2^24.5 are safe with AES-GCM (RFC 8446, section 5.5). TLS 1.2
-/// has no such change; like OpenSSL we go on, for records of requests are small and the limit is one of full records.
+/// Records sealed with one key of TLS 1.3 before it is changed: 2^24.5 are safe with AES-GCM (RFC 8446, section 5.5).
+/// TLS 1.2 has no such change; like OpenSSL we go on, for records of requests are small and the limit is one of full
+/// records.
 const RECORDS_PER_KEY: u64 = 1 << 24;
 
 /// What came out of a record.

@@ -1,7 +1,8 @@
 //! A socket with a TLS connection on it.
 //!
-//! One recv() and one send() carry as much as fits, as without TLS. Invariant: what [`Secured::send`] calls sent has left for
-//! the kernel, so that the caller's own buffer is the only one that holds requests; of ciphertext at most a batch waits here.
+//! One recv() and one send() carry as much as fits, as without TLS. Invariant: what [`Secured::send`] calls sent has
+//! left for the kernel, so that the caller's own buffer is the only one that holds requests; of ciphertext at most a
+//! batch waits here.
 
 use super::Tls;
 use super::session::{End, Session};
@@ -9,8 +10,8 @@ use crate::sys::Socket;
 use crate::wire::Received;
 use std::io::{self, ErrorKind};
 
-/// Most plaintext that is sealed at once: four full records. A guess: as much as the default send buffer of a socket takes at
-/// first (tcp_wmem), so that large bodies do not wait as ciphertext.
+/// Most plaintext that is sealed at once: four full records. A guess: as much as the default send buffer of a socket
+/// takes at first (tcp_wmem), so that large bodies do not wait as ciphertext.
 const BATCH_BYTES: usize = 4 << 14;
 
 /// One secured connection.
@@ -134,8 +135,8 @@ impl Secured {
         }
     }
 
-    /// Sends what the handshake has to say, but for its last word: that waits for [`Secured::send`]. When it failed, why it
-    /// failed counts more than that the server no longer listens.
+    /// Sends what the handshake has to say, but for its last word: that waits for [`Secured::send`]. When it failed,
+    /// why it failed counts more than that the server no longer listens.
     fn answer_handshake(&mut self) -> io::Result<()> {
         if self.session.is_ready() {
             return Ok(());
@@ -146,7 +147,8 @@ impl Secured {
 }
 
 impl Drop for Secured {
-    /// Says goodbye, so that the server need not take the end for an attack. If there is no room for it, it is left out.
+    /// Says goodbye, so that the server need not take the end for an attack. If there is no room for it, it is left
+    /// out.
     fn drop(&mut self) {
         if self.out.is_empty() {
             self.session.seal_close(&mut self.out);

@@ -1,8 +1,9 @@
-//! One TLS connection without its socket: what came from the wire goes in, plaintext comes out, and the other way round.
+//! One TLS connection without its socket: what came from the wire goes in, plaintext comes out, and the other way
+//! round.
 //!
-//! rustls' unbuffered client makes the handshake; then it hands over its keys, and [`Records`] goes on without buffers of its
-//! own. It does no IO. Invariant: what the server sends is kept only as long as a record or message is not whole, and never
-//! more than the caller's buffer holds.
+//! rustls' unbuffered client makes the handshake; then it hands over its keys, and [`Records`] goes on without buffers
+//! of its own. It does no IO. Invariant: what the server sends is kept only as long as a record or message is not
+//! whole, and never more than the caller's buffer holds.
 
 use super::records::{self, Content, Records};
 use super::{Tls, explain};
@@ -12,8 +13,8 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, Unbuffered
 /// One connection.
 pub struct Session {
     state: State,
-    /// Bytes from the wire that are not a whole record (or, in the handshake, message) yet. Given back when there are none,
-    /// so that a connection that waits holds no buffer.
+    /// Bytes from the wire that are not a whole record (or, in the handshake, message) yet. Given back when there are
+    /// none, so that a connection that waits holds no buffer.
     kept: Vec<u8>,
     end: Option<End>,
 }
@@ -62,7 +63,8 @@ impl Session {
         self.end.as_ref()
     }
 
-    /// Puts the bytes that wait for more at the front of `buffer`, where the next ones go behind them. Gives their number.
+    /// Puts the bytes that wait for more at the front of `buffer`, where the next ones go behind them. Gives their
+    /// number.
     #[inline]
     pub fn restore(&self, buffer: &mut [u8]) -> usize {
         // Never longer than the buffer they came from; `take` sees to it.
@@ -70,8 +72,8 @@ impl Session {
         self.kept.len()
     }
 
-    /// Takes `buffer[..filled]`: what [`Session::restore`] put there, and what came behind it. Leaves plaintext at the front
-    /// and gives its length. `out` gets what the handshake has to say.
+    /// Takes `buffer[..filled]`: what [`Session::restore`] put there, and what came behind it. Leaves plaintext at the
+    /// front and gives its length. `out` gets what the handshake has to say.
     #[inline]
     pub fn take(&mut self, buffer: &mut [u8], filled: usize, out: &mut Vec<u8>) -> usize {
         let (mut at, mut count) = (0, 0);
@@ -151,8 +153,8 @@ impl Session {
     }
 }
 
-/// Opens the whole records in `buffer[range]` and puts their data behind `count`. Gives where the rest begins, and whether the
-/// server has closed.
+/// Opens the whole records in `buffer[range]` and puts their data behind `count`. Gives where the rest begins, and
+/// whether the server has closed.
 #[inline]
 fn open_all(
     records: &mut Records,

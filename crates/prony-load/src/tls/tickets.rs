@@ -1,7 +1,7 @@
 //! Sessions that a new connection of the same load can resume.
 //!
-//! rustls' own store keeps eight tickets of a server, too few when hundreds of connections begin at once. Invariant: bounded,
-//! and a ticket of TLS 1.3 is given out once (RFC 8446, appendix C.4).
+//! rustls' own store keeps eight tickets of a server, too few when hundreds of connections begin at once. Invariant:
+//! bounded, and a ticket of TLS 1.3 is given out once (RFC 8446, appendix C.4).
 
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
@@ -12,8 +12,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Most tickets of TLS 1.3. A guess: one for each of many connections that begin at once; some KiB each.
 const TICKETS_MAX: usize = 1024;
 
-/// The sessions of one load, which has one server name. The lock is taken twice per handshake, which costs a thousand times
-/// as much.
+/// The sessions of one load, which has one server name. The lock is taken twice per handshake, which costs a thousand
+/// times as much.
 #[derive(Debug, Default)]
 pub struct Tickets(Mutex<Kept>);
 

@@ -1,7 +1,8 @@
 //! Whether a server's certificate is accepted.
 //!
-//! rustls-webpki judges; this remembers its judgement within one load. Invariant: what is remembered is a chain byte by byte
-//! and the name it was accepted for. The server's signature over the handshake is never remembered: it is verified each time.
+//! rustls-webpki judges; this remembers its judgement within one load. Invariant: what is remembered is a chain byte by
+//! byte and the name it was accepted for. The server's signature over the handshake is never remembered: it is verified
+//! each time.
 
 use super::wrong;
 use crate::error::LoadError;
@@ -15,9 +16,9 @@ use std::sync::{Arc, OnceLock};
 
 /// Accepts what the trusted authorities signed for the server's name, and a trusted certificate itself.
 ///
-/// The first chain that is accepted is remembered, so that a load of handshakes does not verify the same signatures of the
-/// same authority again and again: real clients are many, but each pays that once. A certificate that expires or is revoked
-/// while a load runs is noticed by the next load.
+/// The first chain that is accepted is remembered, so that a load of handshakes does not verify the same signatures of
+/// the same authority again and again: real clients are many, but each pays that once. A certificate that expires or is
+/// revoked while a load runs is noticed by the next load.
 #[derive(Debug)]
 pub struct Trusting {
     verifier: Arc<WebPkiServerVerifier>,
@@ -96,8 +97,9 @@ impl ServerCertVerifier for Trusting {
     }
 }
 
-/// Accepts everything, and does not look at it: a signature by a key that nobody vouches for proves nothing. So certificates
-/// that webpki cannot even read (version 1) are accepted too, and an insecure handshake is cheaper than a client's.
+/// Accepts everything, and does not look at it: a signature by a key that nobody vouches for proves nothing. So
+/// certificates that webpki cannot even read (version 1) are accepted too, and an insecure handshake is cheaper than a
+/// client's.
 #[derive(Debug)]
 pub struct AcceptAny(pub WebPkiSupportedAlgorithms);
 
