@@ -1,12 +1,12 @@
 //! TLS for a load: what is the same for all its connections.
 //!
 //! rustls makes the handshake; after it, records are opened and sealed with rustls' ciphers in the thread's own buffer
-//! ([`records`]). It opens no socket and reads no file but the system's trust store. Invariant: without `insecure`, no
+//! (`records`). It opens no socket and reads no file but the system's trust store. Invariant: without `insecure`, no
 //! byte of a request leaves before the server's certificate and its signature over the handshake were accepted.
 //!
-//! Why not rustls' own record layer: in memory, against a rustls server, a request of 100 bytes and an answer of 240 cost
-//! 0.32 us here and 0.54 us through its `ClientConnection` (AES-128-GCM, Zen 5), and a connection that waits holds 2.8 KB of
-//! memory against 7.9 KB. One allocation per send is rustls' cipher's.
+//! Why not rustls' own record layer: in memory, against a rustls server, a request of 100 bytes and an answer of 240
+//! cost 0.32 us here and 0.54 us through its `ClientConnection` (AES-128-GCM, Zen 5), and a connection that waits holds
+//! 2.8 KB of memory against 7.9 KB. One allocation per send is left: that of rustls' cipher.
 
 mod records;
 pub(crate) mod secured;
@@ -155,8 +155,8 @@ impl Tls {
     }
 }
 
-const NO_HTTP2: &str = "the server does not speak HTTP/2 here (it did not choose `h2` by ALPN); switch HTTP/2 on in the \
-                        server, or load it with HTTP/1.1";
+const NO_HTTP2: &str = "the server does not speak HTTP/2 here (it did not choose `h2` by ALPN); switch HTTP/2 on in \
+                        the server, or load it with HTTP/1.1";
 
 /// The plan that `[workload.tls]` means. `read_file` reads the files it names, relative to the stack file.
 ///
