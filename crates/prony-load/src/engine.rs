@@ -169,6 +169,10 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
         let mut usage = Usage::default();
         let mut interrupted = false;
         let mut drained_by = u64::MAX;
+        // Whoever starts early waits, so that without a warm-up the first request counts too.
+        while let ahead_ns @ 1.. = self.share.epoch_ns.saturating_sub(sys::clock_ns()) {
+            self.epoll.wait(&mut events, ahead_ns)?;
+        }
         loop {
             let mut now = sys::clock_ns();
             let spent = self.in_flight == 0 && (self.share.requests_max == 0 || self.retired == self.calls.len());
@@ -496,7 +500,7 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
         let latency_ns = self.share.counted.holds(now).then(|| now - since);
         let heard = Heard { status, captured: answer.captured, latency_ns };
         let verdict = self.source.answered(number, heard);
-        self.tally.answered(Times { intended, started, now }, status, P::SCHEDULED, verdict.check_failed);
+        self.tally.answered(Times { intended, started, now }, status, P::SCHEDULED, verdict.judgement);
         if let Some(think) = verdict.think
             && self.sending
         {

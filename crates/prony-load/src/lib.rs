@@ -1,9 +1,9 @@
 //! Drives requests: pacer x protocol x stop rule, one loop; records intended and actual send time.
 //!
 //! [`run`] is called on a thread of the network namespace that the load shall come from; the threads it starts inherit that.
-//! This crate enters no namespace, reads no file and prints nothing. Invariants: a load ends at its time whatever the server
-//! does; memory is bounded by the plan, not by what the server sends; what the generator could not do is counted apart from
-//! what the stack could not do.
+//! This crate enters no namespace and prints nothing; of files it reads only the system's trust store and the counters of its
+//! own process. Invariants: a load ends at its time whatever the server does; memory is bounded by the plan, not by what the
+//! server sends; what the generator could not do is counted apart from what the stack could not do.
 
 pub mod error;
 pub mod gates;

@@ -134,6 +134,14 @@ impl Scenario {
         &self.steps[step as usize].label
     }
 
+    /// Whether a step says itself which status is a good one.
+    pub fn judges_status(&self, step: u32) -> bool {
+        match self.steps[step as usize].expected {
+            Expected::Any => false,
+            Expected::BelowError | Expected::Exactly(_) => true,
+        }
+    }
+
     /// Whether a step is the same every time.
     pub fn is_fixed(&self, step: u32) -> bool {
         self.steps[step as usize].fixed

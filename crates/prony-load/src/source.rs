@@ -5,6 +5,7 @@
 use crate::protocol::{Captured, Encoded, Message, Protocol};
 use crate::request::{Choice, Mix, Requests};
 use crate::scenario::{Actor, Next, PreparedRows, Scenario, StepTally, ThreadFeeds};
+use crate::tally::Judgement;
 use prony_model::Nanos;
 use std::sync::Arc;
 
@@ -60,8 +61,8 @@ pub struct Heard {
 /// What an answer means for its call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Judged {
-    /// The step's check did not accept it.
-    pub check_failed: bool,
+    /// Whether it is a good one.
+    pub judgement: Judgement,
     /// How long the call waits before its next request.
     pub think: Option<Nanos>,
 }
@@ -169,7 +170,12 @@ impl Play {
             captured.clear();
             self.spare.push(captured);
         }
-        Judged { check_failed: outcome.unmet.is_some(), think: outcome.think }
+        let judgement = match outcome.unmet {
+            Some(_) => Judgement::Refused,
+            None if self.scenario.judges_status(step) => Judgement::Accepted,
+            None => Judgement::ByStatus,
+        };
+        Judged { judgement, think: outcome.think }
     }
 
     fn failed(&mut self, call: u32, counted: bool) {

@@ -33,6 +33,18 @@ impl Counted {
     }
 }
 
+/// Whether an answer is a good one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Judgement {
+    /// Nobody says so: its status decides.
+    #[default]
+    ByStatus,
+    /// The check of its step accepts it, whatever its status.
+    Accepted,
+    /// The check of its step, or what it was to save from it, does not accept it.
+    Refused,
+}
+
 /// The times of a request, in nanoseconds on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
@@ -140,9 +152,9 @@ impl Tally {
         self.errors.deadline += u64::from(self.counted.holds(now));
     }
 
-    /// A response is complete. `refused`: the check of its step did not accept it.
+    /// A response is complete.
     #[inline]
-    pub fn answered(&mut self, times: Times, status: u16, scheduled: bool, refused: bool) {
+    pub fn answered(&mut self, times: Times, status: u16, scheduled: bool, judgement: Judgement) {
         let Times { intended, started, now } = times;
         self.responses_total += 1;
         self.in_flight_ns += self.counted.overlap(started, now);
@@ -150,8 +162,8 @@ impl Tally {
             return;
         }
         self.completed += 1;
-        self.errors.check += u64::from(refused);
-        self.errors.status += u64::from(status >= 400 && !refused);
+        self.errors.check += u64::from(judgement == Judgement::Refused);
+        self.errors.status += u64::from(status >= 400 && judgement == Judgement::ByStatus);
         self.statuses[usize::from(status)] += 1;
         self.buckets[((now - self.counted.start_ns) / BUCKET_NS) as usize] += 1;
         self.latency_actual.record_ns(now - started);
@@ -207,11 +219,17 @@ mod tests {
         let mut tally = Tally::new(Counted { start_ns: 100, end_ns: 200 });
         for (started, now) in [(10, 99), (90, 100), (150, 199), (150, 200)] {
             tally.begun(started, started, true);
-            tally.answered(Times { intended: started, started, now }, 200, true, false);
+            tally.answered(Times { intended: started, started, now }, 200, true, Judgement::ByStatus);
         }
         assert_eq!((tally.completed, tally.responses_total, tally.sent, tally.intended), (2, 4, 2, 2));
         assert_eq!(tally.in_flight_ns, 49 + 50, "only what lies within");
         assert_eq!(tally.latency.count(), 2);
+        let times = Times { intended: 150, started: 150, now: 151 };
+        tally.answered(times, 404, true, Judgement::ByStatus);
+        tally.answered(times, 404, true, Judgement::Accepted);
+        tally.answered(times, 404, true, Judgement::Refused);
+        assert_eq!(tally.errors, ErrorCounts { status: 1, check: 1, ..Default::default() });
+        tally.errors = ErrorCounts::default();
         tally.failed(0, 99, Failure::Read);
         tally.failed(0, 150, Failure::Read);
         assert_eq!(tally.errors, ErrorCounts { read: 1, ..Default::default() });

@@ -6,7 +6,7 @@ use crate::tls::TlsPlan;
 use crate::units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 /// How arrivals are spaced in open loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

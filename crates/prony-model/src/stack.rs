@@ -13,7 +13,7 @@ use crate::tls::TlsSpec;
 use crate::units::{Bytes, Nanos, Rate, Share};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 /// The system under test. Made by [`Stack::parse`] from a file, or by [`Stack::from_url`] from a bare URL.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -214,7 +214,7 @@ fn page(args: &LoadArgs, blocks: &[Block], busy_before: &str) -> String {
         "`cargo xtask bench load --rounds {} --seconds {} --connections {}{}` on {}, load average {busy_before} before and {} after. \
          The servers are pinned to CPU {SERVER_CPU}, the generators take turns on CPU {GENERATOR_CPU}, one thread each. \
          CPU time is that of the whole process, from start to exit. The floor is a bare epoll loop in C that parses and measures nothing. \
-         Certificates are verified by prony and by nobody else.\n\n\
+         With TLS all use AES-128-GCM, and certificates are verified by prony and by nobody else.\n\n\
          Open loops run at {:.0} % of the rate of prony's closed loop in the same round. There a request is dearer, whoever sends it: \
          answers no longer come in batches, and each request wakes a server that went to sleep, on the sender's account. \
          So an open loop is held against the floor that sends by the same schedule.\n\n",

@@ -251,6 +251,14 @@ fn says_what_cannot_be_taken_over() {
                 "the curl command cannot be taken over: `-d @-`: standard input is not read: write the content into a file"
             ],
         ),
+    ] {
+        check(command, want);
+    }
+}
+
+#[test]
+fn says_what_is_wrong_with_a_value() {
+    for (command, want) in [
         (
             "curl -d @gone http://s1",
             expect!["gone cannot be read (entity not found): check the path, relative to the folder that you are in"],

@@ -71,6 +71,7 @@ impl Nginx {
              events {{ worker_connections 16384; }}\n\
              http {{ access_log off; keepalive_requests 1000000000; http2_max_concurrent_streams 256; server_tokens off;\n\
              server {{ listen 127.0.0.1:{tls_port} ssl backlog=4096; ssl_protocols TLSv1.3; ssl_session_tickets off;\n\
+             ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;\n\
              ssl_certificate {cert}; ssl_certificate_key {key}; location / {{ return 200 'Hello, world\\n'; }} }}\n\
              server {{ listen 127.0.0.1:{h2_port} http2 backlog=4096; location / {{ return 200 'Hello, world\\n'; }} }} }}\n",
             pid = at("pid"),
