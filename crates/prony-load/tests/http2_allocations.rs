@@ -72,7 +72,7 @@ fn calls_do_not_allocate() {
     http2.feed(&mut link, &sent, &mut out, &mut answers).unwrap();
     let head = *b"\x88\x40\x01a\x01b\xbe\x5c\x81\x67";
     let mut allocations = Vec::new();
-    for round in 0..200 {
+    for round in 0..600 {
         let before = sys::allocations();
         out.clear();
         sent.clear();
@@ -102,6 +102,7 @@ fn calls_do_not_allocate() {
         }
         allocations.push(sys::allocations() - before);
     }
+    // The header table has its full size when it has been filled and once moved to the front, after some 150 rounds.
     assert!(allocations[0] > 0, "the first calls make what the next use again");
-    assert_eq!(allocations[100..].iter().sum::<u64>(), 0, "{allocations:?}");
+    assert_eq!(allocations[300..].iter().sum::<u64>(), 0, "{allocations:?}");
 }
