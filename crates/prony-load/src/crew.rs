@@ -15,6 +15,7 @@ use crate::tally::Counted;
 use crate::target::Target;
 use crate::watch::Watch;
 use prony_model::load::{LoadInterval, LoadPlan, LoadProgress};
+use prony_model::profile::Profile;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -116,15 +117,19 @@ impl Crew<'_> {
                 }
             }
             let mut watch = Watch::new(self.plan, task.epoch_ns);
-            let mut told = Instant::now();
+            let (mut told, mut asked) = (Instant::now(), false);
             while !workers.iter().all(|w| w.is_finished()) {
                 thread::sleep(STOP_EVERY);
                 if stop.load(Ordering::Relaxed) {
                     halt.store(true, Ordering::Relaxed);
                 }
-                if told.elapsed() >= PROGRESS_EVERY {
-                    told = Instant::now();
+                if told.elapsed() >= PROGRESS_EVERY && asked {
+                    (told, asked) = (Instant::now(), false);
                     progress(watch.look(&published));
+                } else if told.elapsed() + STOP_EVERY >= PROGRESS_EVERY && !asked {
+                    // A tick ahead, so that what is told is fresh.
+                    asked = true;
+                    published.iter().for_each(Published::ask);
                 }
             }
             let join = |worker: thread::ScopedJoinHandle<'_, _>| match worker.join() {
@@ -174,7 +179,11 @@ impl Crew<'_> {
     }
 
     fn source<R: Protocol>(&self, number: u32, seed: u64, connections: u32, task: &Task<R>) -> Source {
-        let choice = |count: usize| Choice::new(count * number as usize / self.threads as usize, seed);
+        let replayed = matches!(self.plan.profile, Some(Profile::Times(_)));
+        let choice = |count: usize| match replayed {
+            true => Choice::every(number as usize, self.threads as usize, seed),
+            false => Choice::new(count * number as usize / self.threads as usize, seed),
+        };
         match &task.requests {
             Requested::Fixed(requests) => {
                 Source::Fixed { requests: Arc::clone(requests), choice: choice(requests.list.len()) }

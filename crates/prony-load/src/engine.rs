@@ -283,6 +283,7 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
             let intended = self.pacer.take(now)?;
             if P::SCHEDULED && self.route.deadline_ns.is_some_and(|deadline| now - intended > deadline) {
                 self.tally.shed(intended, now);
+                self.source.skip();
                 continue;
             }
             return Some(intended);

@@ -250,9 +250,11 @@ fn reachable(
             return Err(LoadError::Unreachable { endpoint, why: error.to_string() });
         }
         if begun.elapsed() >= REFUSED_MAX {
-            return Err(match error.kind() {
-                ErrorKind::NotFound => LoadError::Unreachable { endpoint, why: error.to_string() },
-                _ => LoadError::Refused { endpoint },
+            let why = error.to_string();
+            return Err(if error.kind() == ErrorKind::NotFound {
+                LoadError::Unreachable { endpoint, why }
+            } else {
+                LoadError::Refused { endpoint }
             });
         }
         thread::sleep(ASK_AGAIN_EVERY);

@@ -65,13 +65,20 @@ impl Requests {
 /// Chooses requests: equal weights in turn, others at random by weight. One per thread.
 pub struct Choice {
     next: usize,
+    step: usize,
     random: Random,
 }
 
 impl Choice {
     /// Begins in turn with the request number `first`, modulo their number.
     pub fn new(first: usize, seed: u64) -> Self {
-        Self { next: first, random: Random::new(seed) }
+        Self { next: first, step: 1, random: Random::new(seed) }
+    }
+
+    /// Takes every `step`-th request in turn, beginning with the request number `first`: the part of a replay that goes with
+    /// the times of one thread.
+    pub fn every(first: usize, step: usize, seed: u64) -> Self {
+        Self { next: first, step, random: Random::new(seed) }
     }
 
     /// The index of the next request.
@@ -83,7 +90,7 @@ impl Choice {
         }
         if among.cumulative.is_empty() {
             let index = self.next % count;
-            self.next = index + 1;
+            self.next = index + self.step;
             return index as u32;
         }
         let point = self.random.uniform();
@@ -253,6 +260,16 @@ mod tests {
         let mut counts = vec![0; weights.len()];
         (0..draws).for_each(|_| counts[choice.choose(&requests.mix) as usize] += 1);
         counts
+    }
+
+    #[test]
+    fn threads_of_a_replay_take_turns() {
+        let mix = Mix { count: 5, cumulative: Vec::new() };
+        let part = |number| {
+            let mut choice = Choice::every(number, 2, 1);
+            (0..3).map(|_| choice.choose(&mix)).collect::<Vec<_>>()
+        };
+        assert_eq!((part(0), part(1)), (vec![0, 2, 4], vec![1, 3, 0]));
     }
 
     #[test]

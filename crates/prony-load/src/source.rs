@@ -80,6 +80,14 @@ impl Source {
         }
     }
 
+    /// A request is shed: the one whose turn it was is not sent.
+    pub fn skip(&mut self) {
+        match self {
+            Self::Fixed { requests, choice } => _ = choice.choose(&requests.mix),
+            Self::Played(play) => _ = play.choice.choose(&play.mix),
+        }
+    }
+
     /// A call is answered.
     #[inline]
     pub fn answered(&mut self, call: u32, heard: Heard) -> Judged {

@@ -59,17 +59,16 @@ impl Watch {
         }
     }
 
-    /// What the threads told after the last look; asks them to tell again.
+    /// What the threads told since the last look.
     pub fn look(&mut self, published: &[Published]) -> LoadProgress {
         let told: Vec<Box<Snapshot>> = published.iter().filter_map(Published::latest).collect();
-        published.iter().for_each(Published::ask);
         let mut totals = Totals::default();
         told.iter().for_each(|snapshot| totals.add_snapshot(snapshot));
-        let counted = |at_ns: u64| Nanos(at_ns.saturating_sub(self.epoch_ns + self.warmup.0));
-        if let (Some(intervals), Some(at_ns)) = (&mut self.intervals, told.iter().map(|s| s.at_ns).max()) {
-            intervals.see(counted(at_ns), &totals, INTERVAL);
+        let at_ns = told.iter().map(|s| s.at_ns).max().unwrap_or_else(sys::clock_ns);
+        if let Some(intervals) = self.intervals.as_mut().filter(|_| !told.is_empty()) {
+            intervals.see(Nanos(at_ns.saturating_sub(self.epoch_ns + self.warmup.0)), &totals, INTERVAL);
         }
-        let elapsed = Nanos(sys::clock_ns().saturating_sub(self.epoch_ns)).min(self.total);
+        let elapsed = Nanos(at_ns.saturating_sub(self.epoch_ns)).min(self.total);
         let cpu = self.cpu_shares(&told);
         let lag = totals.lag.since(&self.seen.lag);
         let latency = totals.latency.since(&self.seen.latency).to_latency();
