@@ -71,6 +71,9 @@ impl Client {
     }
 }
 
+/// What is said to the client once it has opened a stream.
+type Words = fn(u32) -> Vec<u8>;
+
 /// Answers every request. Its settings are never acknowledged, and it acknowledges none.
 fn well(stream: TcpStream) {
     let serve = || -> io::Result<()> {
@@ -155,7 +158,7 @@ fn heads_without_end_are_counted_as_protocol() {
 
 #[test]
 fn what_http2_forbids_is_counted_as_protocol() {
-    let and_waits: [(&str, fn(u32) -> Vec<u8>); 9] = [
+    let forbidden: [(&str, Words); 9] = [
         ("a window larger than there is", |stream| window(stream, 0x7fff_ffff)),
         ("a window of the connection larger than there is", |_| window(0, 0x7fff_ffff)),
         ("a setting larger than there is", |_| settings(&[(4, 0x8000_0000)])),
@@ -166,7 +169,7 @@ fn what_http2_forbids_is_counted_as_protocol() {
         ("a body before its head", |stream| frame(DATA, END, stream, b"x")),
         ("a head without status", |stream| frame(HEADERS, END | END_HEADERS, stream, &field("a", "b"))),
     ];
-    for (what, bytes) in and_waits {
+    for (what, bytes) in forbidden {
         let misbehave = move |stream: TcpStream| {
             let serve = || -> io::Result<()> {
                 let mut client = Client::welcome(stream, &settings(&[]))?;
@@ -275,7 +278,7 @@ fn odd_servers_are_served() {
 fn endless_frames_take_no_memory() {
     const SENT_BYTES: u64 = 256 << 20;
     const GROWN_BYTES_MAX: u64 = 64 << 20;
-    let floods: [(&str, fn(u32) -> Vec<u8>); 3] = [
+    let floods: [(&str, Words); 3] = [
         ("settings", |_| settings(&[(3, 100)]).repeat(1000)),
         ("continuations", |stream| {
             let more = frame(CONTINUATION, 0, stream, &field("a", &"b".repeat(120)).repeat(100));

@@ -270,8 +270,8 @@ mod tests {
                 plan.keepalive = false;
                 result.threads.push(ThreadUse::default());
             },
-            "103 % of its calibrated ceiling (82,000/s of 80,000/s with 2 threads; \
-             nearest cell: 16 connections, one per request, answers of 1.1 KiB)",
+            "102 % of its calibrated ceiling (82,000/s of 80,000/s with 2 threads; \
+             nearest cell: 16 connections, one per request, answers of 1.07 KiB)",
         );
     }
 
