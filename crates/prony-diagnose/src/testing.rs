@@ -8,8 +8,8 @@ use crate::facts::Hop;
 use prony_model::load::ThreadUse;
 use prony_model::metric::*;
 use prony_model::{
-    Arrivals, ErrorCounts, Latency, Level, LoadPlan, LoadResult, Metric, MetricKind, Nanos, Purpose, Rate, Run, SeriesKey, Stack,
-    Trial, Window,
+    Arrivals, ErrorCounts, Latency, Level, LoadPlan, LoadResult, Metric, MetricKind, Nanos, Purpose, Rate, Run,
+    SeriesKey, Stack, Trial, Window,
 };
 use std::collections::BTreeMap;
 

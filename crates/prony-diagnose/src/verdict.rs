@@ -186,7 +186,8 @@ fn follow_interventions<'a>(run: &'a Run, survey: &mut Survey<'a>) {
         Response::Follows(_) | Response::NotTested(_) => true,
         Response::Unclear(_) => {
             // A fault may explain a part. A limit that is no fault is the limit, or it is none.
-            let part = (s.cause.kind == Kind::HonestLimit).then(|| grounding::only_a_part(&s.hop, &s.finding)).flatten();
+            let part =
+                (s.cause.kind == Kind::HonestLimit).then(|| grounding::only_a_part(&s.hop, &s.finding)).flatten();
             let because = part.map(|detail| Excluded { cause: s.cause.id.to_string(), because: detail });
             excluded.extend(because.clone());
             because.is_none()

@@ -200,7 +200,9 @@ impl Crew<'_> {
 
     /// One thread's part of the connections, of the requests and of the rate at which connections open.
     fn share<R>(&self, number: u32, task: &Task<R>) -> Share {
-        let part = |total: u64| total / u64::from(self.threads) + u64::from(u64::from(number) < total % u64::from(self.threads));
+        let part = |total: u64| {
+            total / u64::from(self.threads) + u64::from(u64::from(number) < total % u64::from(self.threads))
+        };
         let connections = |number: u32| self.plan.connections * number / self.threads;
         let gap_ns = |rate: prony_model::Rate| (1e9 * f64::from(self.threads) / rate.0) as u64;
         Share {

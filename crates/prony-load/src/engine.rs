@@ -7,8 +7,8 @@
 use crate::live::{Published, Usage};
 use crate::pacer::Pacer;
 use crate::protocol::{After, Answer, Protocol};
-use crate::sockets::Sockets;
 use crate::slot::{Call, CallState, Phase, Slot};
+use crate::sockets::Sockets;
 use crate::source::{Asked, Heard, Source};
 use crate::sys::{self, Epoll, Event, Socket};
 use crate::tally::{Counted, Failure, Tally, Times};

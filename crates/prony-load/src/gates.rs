@@ -127,7 +127,8 @@ fn quota(result: &LoadResult, around: &Surroundings) -> Option<Gate> {
     let throttled_s = around.throttled_ns? as f64 / 1e9;
     let share = throttled_s / result.duration_s.max(1e-9);
     let held = share <= THROTTLED_MAX;
-    let next = if held { "" } else { "; raise the CPU quota of the generator's control group (cpu.max, cpu.cfs_quota_us)" };
+    let next =
+        if held { "" } else { "; raise the CPU quota of the generator's control group (cpu.max, cpu.cfs_quota_us)" };
     let detail = format!(
         "the generator's control group was throttled for {:.1} % of the time, against at most 1 %{next}",
         share * 100.0

@@ -95,14 +95,7 @@ impl Protocol for Http1 {
     }
 
     #[inline]
-    fn begin(
-        &self,
-        link: &mut Link,
-        call: u32,
-        request: &Encoded,
-        capture: Option<Box<Captured>>,
-        out: &mut Vec<u8>,
-    ) {
+    fn begin(&self, link: &mut Link, call: u32, request: &Encoded, capture: Option<Box<Captured>>, out: &mut Vec<u8>) {
         out.extend_from_slice(&request.bytes);
         let waiting = Waiting { call, head: request.head, capture };
         if link.first.is_none() {
@@ -275,7 +268,9 @@ mod tests {
             expect!["0=200, 1=500Connection: close|Content-Length: 0|, Ended"],
         );
         check(
-            &format!("{OK}HTTP/1.1 103 Early\nLink: x\n\nHTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2\nab\n1\nc\n0\n\n{OK}"),
+            &format!(
+                "{OK}HTTP/1.1 103 Early\nLink: x\n\nHTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2\nab\n1\nc\n0\n\n{OK}"
+            ),
             expect!["0=200, 1=200Transfer-Encoding: chunked|abc, 2=200"],
         );
         check(&format!("{OK}HTTP/1.1 200 OK\n\nto the end"), expect!["0=200, 1=200to the end"]);

@@ -183,6 +183,9 @@ fn check_plan(plan: &LoadPlan) -> Result<(), LoadError> {
     if plan.rate.is_some() && plan.profile.is_some() {
         return wrong("profile", "both a rate and a profile are given: keep one");
     }
+    if let Some(Err(error)) = plan.profile.as_ref().map(|profile| profile.check()) {
+        return wrong("profile", &error.to_string());
+    }
     if plan.rate.is_some_and(|r| !r.0.is_finite() || r.0 <= 0.0) {
         return wrong("rate", "a rate of 0 sends nothing: write more, or leave it out for a closed loop");
     }
@@ -292,12 +295,7 @@ fn accepts(endpoint: &Endpoint, wait: Duration) -> io::Result<()> {
     }
 }
 
-fn result_of(
-    plan: &LoadPlan,
-    outcomes: &[Outcome],
-    scenario: Option<&Scenario>,
-    around: &Surroundings,
-) -> LoadResult {
+fn result_of(plan: &LoadPlan, outcomes: &[Outcome], scenario: Option<&Scenario>, around: &Surroundings) -> LoadResult {
     let (first, rest) = outcomes.split_first().expect("there is at least one thread");
     let mut counted = first.tally.counted;
     counted.end_ns = outcomes.iter().map(|o| o.tally.counted.end_ns).max().unwrap_or(counted.end_ns);

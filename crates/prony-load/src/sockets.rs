@@ -93,7 +93,10 @@ mod tests {
         sockets.merge(&sockets.clone());
         let facts = sockets.facts().unwrap();
         assert_eq!((facts.asked, facts.rtt_us_mean, facts.rtt_us_max, facts.retransmits), (2, 250.0, 250.0, 6));
-        assert_eq!((facts.segments_out, facts.busy_us, facts.window_limited_us, facts.buffer_limited_us), (80, 2000, 0, 14));
+        assert_eq!(
+            (facts.segments_out, facts.busy_us, facts.window_limited_us, facts.buffer_limited_us),
+            (80, 2000, 0, 14)
+        );
     }
 
     #[test]

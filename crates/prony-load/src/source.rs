@@ -146,8 +146,7 @@ impl Play {
     fn ask(&mut self, call: u32, protocol: &impl Protocol) -> Option<Asked<'_>> {
         let chosen = self.choice.choose(&self.mix);
         let actor = &mut self.actors[call as usize];
-        let Next::Step { step, capture, fixed } =
-            self.scenario.next(actor, &mut self.feeds, chosen, &mut self.message)
+        let Next::Step { step, capture, fixed } = self.scenario.next(actor, &mut self.feeds, chosen, &mut self.message)
         else {
             return None;
         };

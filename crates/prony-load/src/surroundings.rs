@@ -20,7 +20,10 @@ impl Surroundings {
     /// Reads the counters. `root`: `/`, or a recorded tree.
     pub fn read(root: &Path) -> Self {
         let text = |path: &str| std::fs::read_to_string(root.join(path)).ok();
-        let group = own_cpu_group(&text("proc/self/mountinfo").unwrap_or_default(), &text("proc/self/cgroup").unwrap_or_default());
+        let group = own_cpu_group(
+            &text("proc/self/mountinfo").unwrap_or_default(),
+            &text("proc/self/cgroup").unwrap_or_default(),
+        );
         let stat = group.and_then(|folder| text(folder.join("cpu.stat").strip_prefix("/").ok()?.to_str()?));
         Self {
             throttled_ns: stat.and_then(|text| throttled_ns(&text)),
@@ -41,7 +44,8 @@ impl Surroundings {
 /// The folder of the group that limits this process's CPU time.
 fn own_cpu_group(mountinfo: &str, cgroup: &str) -> Option<PathBuf> {
     let mounts = Hierarchy::all(mountinfo);
-    let mount = mounts.iter().find(|m| m.is_v1_of("cpu")).or_else(|| mounts.iter().find(|m| m.version == Version::V2))?;
+    let mount =
+        mounts.iter().find(|m| m.is_v1_of("cpu")).or_else(|| mounts.iter().find(|m| m.version == Version::V2))?;
     // Lines are `ID:CONTROLLERS:PATH`; version 2 has no controllers (cgroups(7)).
     let path = cgroup.lines().find_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;

@@ -260,9 +260,7 @@ mod tests {
         );
         check_endpoints(
             "127.0.0.1:8/x",
-            expect![
-                "`connect_to`: `127.0.0.1:8/x` is no address: write `HOST:PORT`, `[IPV6]:PORT` or `unix:PATH`"
-            ],
+            expect!["`connect_to`: `127.0.0.1:8/x` is no address: write `HOST:PORT`, `[IPV6]:PORT` or `unix:PATH`"],
         );
     }
 

@@ -4,9 +4,9 @@ use crate::profile::Profile;
 use crate::script::Script;
 use crate::tls::TlsPlan;
 use crate::units::{Nanos, Rate};
+use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use core::net::IpAddr;
 
 /// How arrivals are spaced in open loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

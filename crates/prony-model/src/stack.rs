@@ -11,9 +11,9 @@ use crate::profile::Profile;
 use crate::script::{Feed, FeedOrder, Prepare, Script, Step};
 use crate::tls::TlsSpec;
 use crate::units::{Bytes, Nanos, Rate, Share};
+use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use core::net::IpAddr;
 
 /// The system under test. Made by [`Stack::parse`] from a file, or by [`Stack::from_url`] from a bare URL.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

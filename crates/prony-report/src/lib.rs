@@ -5,8 +5,8 @@
 
 pub mod csv;
 mod html;
-mod markdown;
 pub mod load_output;
+mod markdown;
 pub mod names;
 pub mod number;
 pub mod text;

@@ -247,7 +247,8 @@ fn page(args: &LoadArgs, blocks: &[Block], busy_before: &str) -> String {
                 generator.name,
                 median(&row.per_s).unwrap_or(f64::NAN),
                 median(&row.cpu_us).unwrap_or(f64::NAN),
-                bar.map(|most| format!("{most:.2}{}", if middle <= most { "" } else { ", not met" })).unwrap_or_default(),
+                bar.map(|most| format!("{most:.2}{}", if middle <= most { "" } else { ", not met" }))
+                    .unwrap_or_default(),
             );
         }
     }
