@@ -3,11 +3,19 @@
 use crate::frames::*;
 
 /// Names and inputs. The first digits of an input are explained in `fuzz/src/course.rs`.
-pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
-    let seed = |name, course: &str, parts: &[Vec<u8>]| {
-        let frames: Vec<u8> = [&[settings(&[])], parts].concat().concat();
-        (name, [course.as_bytes(), b"\n", &frames].concat())
-    };
+pub fn seeds() -> Vec<Seed> {
+    [answers(), control()].concat()
+}
+
+type Seed = (&'static str, Vec<u8>);
+
+fn seed(name: &'static str, course: &str, parts: &[Vec<u8>]) -> Seed {
+    let frames: Vec<u8> = [&[settings(&[])], parts].concat().concat();
+    (name, [course.as_bytes(), b"\n", &frames].concat())
+}
+
+/// Heads and bodies.
+fn answers() -> Vec<Seed> {
     let ack = frame(SETTINGS, END, 0, &[]);
     let head_and = |fields: &[Vec<u8>]| [&[STATUS_200][..], &fields.concat()].concat();
     let long_head = head_and(&[field("content-type", "text/plain"), field("x-id", &"a".repeat(100))]);
@@ -45,6 +53,12 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         seed("table_too_large", "31000", &[frame(HEADERS, END | END_HEADERS, 1, &[0x3f, 0xff, 0xff, 0xff, 0x7f])]),
         seed("padded", "31100", &[head(1, 0), frame(DATA, END | 0x8, 1, &[3, b'a', 0, 0, 0])]),
         seed("padded_too_much", "31000", &[head(1, 0), frame(DATA, END | 0x8, 1, &[9, b'a', 0, 0])]),
+    ]
+}
+
+/// Windows, settings, floods, ends, and what is forbidden.
+fn control() -> Vec<Seed> {
+    vec![
         seed(
             "small_windows",
             "32000",
