@@ -217,9 +217,9 @@ mod tests {
         let (last, before) = replies.split_last().unwrap();
         let done: Vec<u64> = before
             .iter()
-            .map(|reply| match reply {
-                Reply::Progress(progress) => progress.completed,
-                other => panic!("{other:?}"),
+            .map(|reply| {
+                let Reply::Progress(progress) = reply else { panic!("{reply:?}") };
+                progress.completed
             })
             .collect();
         assert!(!done.is_empty() && done.is_sorted(), "{done:?}");

@@ -37,6 +37,8 @@ const DRAIN_NS: u64 = 500_000_000;
 const EVENTS: usize = 256;
 /// Bytes received at once; one buffer per thread. A guess: the default receive buffer of a socket fits twice.
 const BUFFER_BYTES: usize = 64 * 1024;
+/// Reads of one connection before others have their turn, so that a sender that never stops holds up nobody. A guess: 4 MiB.
+const READS_MAX: u32 = 64;
 /// Memory for bytes to send that a connection keeps when it has none. A guess: a usual request fits.
 const OUT_KEPT_BYTES: usize = 2 * 1024;
 
@@ -421,7 +423,7 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
     /// Receives until the wire is empty, and handles the answers.
     #[inline]
     fn receive(&mut self, index: usize, hung_up: bool) {
-        loop {
+        for _ in 0..READS_MAX {
             let slot = &mut self.slots[index];
             let Some(wire) = &mut slot.wire else { return };
             let received = match wire.receive(&mut self.buffer) {
@@ -435,10 +437,15 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
             let now = sys::clock_ns();
             self.tally.bytes_in += if self.counting { received.count as u64 } else { 0 };
             let bytes = &self.buffer[..received.count];
-            let Ok(after) = self.protocol.feed(&mut slot.link, bytes, &mut slot.out, &mut self.answers) else {
+            let fed = self.protocol.feed(&mut slot.link, bytes, &mut slot.out, &mut self.answers);
+            // Where answers are told apart, what was complete before the bytes went wrong is an answer still. Where they only
+            // follow each other, more bytes than an answer has make that answer doubtful.
+            if fed.is_ok() || !R::ANSWERS_FOLLOW_REQUESTS {
+                self.settle(index, now, fed.unwrap_or(After::Draining));
+            }
+            if fed.is_err() {
                 return self.kill(index, Failure::Protocol);
-            };
-            self.settle(index, now, after);
+            }
             if hung_up && self.slots[index].phase == Phase::Closing {
                 return self.close(index);
             }
@@ -447,6 +454,18 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
             if received.drained && !hung_up {
                 return;
             }
+        }
+        // There is more. An edge-triggered set tells of it again when the socket is watched anew.
+        self.watch_again(index);
+    }
+
+    fn watch_again(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        let token = u64::from(slot.generation) << 32 | index as u64;
+        if let Some(wire) = &slot.wire
+            && self.epoll.watch_again(wire.socket(), token).is_err()
+        {
+            self.kill(index, Failure::Read);
         }
     }
 

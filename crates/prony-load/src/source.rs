@@ -37,6 +37,7 @@ pub struct Play {
     message: Message,
     encoded: Encoded,
     /// Captures that are free to be used again.
+    #[expect(clippy::vec_box, reason = "they travel through the protocol as boxes, and come back as the same ones")]
     spare: Vec<Box<Captured>>,
 }
 

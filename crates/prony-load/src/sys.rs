@@ -196,12 +196,19 @@ impl Epoll {
     /// Watches a socket until it is closed. Edge-triggered, both directions: one epoll_ctl in the life of a connection, and the
     /// kernel does not look at it again at every wait.
     pub fn watch(&self, socket: &Socket, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, socket, token)
+    }
+
+    /// Looks at a watched socket anew: whatever is ready now is told once more.
+    pub fn watch_again(&self, socket: &Socket, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, socket, token)
+    }
+
+    fn control(&self, operation: libc::c_int, socket: &Socket, token: u64) -> io::Result<()> {
         let events = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
         let mut event = libc::epoll_event { events, u64: token };
         // SAFETY: `event` outlives the call; both descriptors are open because their owners are borrowed.
-        let result =
-            unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, socket.0.as_raw_fd(), &mut event) };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        checked(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, socket.0.as_raw_fd(), &mut event) })
     }
 
     /// Waits until something happens, at most `wait_ns`. A signal counts as nothing happened.

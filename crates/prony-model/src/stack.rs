@@ -303,7 +303,8 @@ impl Workload {
         if self.connections == 0 {
             return Err("`workload.connections` is 0: at least one connection is needed".to_string());
         }
-        if !self.step.is_empty() && !(self.requests.is_empty() && self.paths.is_none()) {
+        let lists = !self.requests.is_empty() || self.paths.is_some();
+        if !self.step.is_empty() && lists {
             return Err("`workload.step` and `workload.requests` or `paths` are both given: keep one".to_string());
         }
         self.script().check()

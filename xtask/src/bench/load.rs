@@ -157,7 +157,7 @@ fn told(generator: &Generator, rate: Option<f64>) -> anyhow::Result<Vec<String>>
         Some(Open::Floor(arrivals)) => args.extend([format!("{:.0}", needed()?), arrivals.to_string()]),
         Some(Open::Engine(arrivals)) => {
             let mut fields: serde_json::Value = serde_json::from_str(args.last().context("there are arguments")?)?;
-            fields["rate"] = needed()?.into();
+            fields["rate"] = format!("{:.0}/s", needed()?).into();
             fields["arrivals"] = arrivals.into();
             *args.last_mut().context("there are arguments")? = fields.to_string();
         }

@@ -208,7 +208,13 @@ impl<'a> Command<'a> {
             Some(path) => text(seen, &self.file(seen, path)?)?,
             None => text(seen, value)?,
         };
+        // What would end its line, or the text, is no part of a header.
+        let sane = |line: &str| !line.contains(['\r', '\0']) && !line.starts_with([':', ';']);
         for line in lines.lines().filter(|line| !line.trim().is_empty()) {
+            if !sane(line) {
+                self.skipped.push(format!("`{seen} {}`: it is no header", excerpt(line.as_bytes())));
+                continue;
+            }
             match (line.split_once(':'), line.split_once(';')) {
                 (Some((name, value)), _) if !value.trim().is_empty() => {
                     self.headers.push((name.to_string(), Some(value.trim().to_string())));

@@ -149,6 +149,9 @@ impl Reading {
         if request.method.eq_ignore_ascii_case("CONNECT") {
             return self.leave_out("CONNECT is for a proxy");
         }
+        if request.method.is_empty() || !request.method.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+            return self.leave_out("its method is no word of HTTP");
+        }
         let body = match body(&request) {
             Ok(body) => body,
             Err(reason) => return self.leave_out(reason),

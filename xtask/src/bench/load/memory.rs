@@ -26,7 +26,7 @@ pub fn measure(engine: &Path, port: u16) -> anyhow::Result<String> {
 }
 
 fn anonymous_kib(engine: &Path, port: u16, connections: u32) -> anyhow::Result<u64> {
-    let fields = json!({ "connections": connections, "rate": RATE, "duration": SECONDS * 1_000_000_000 });
+    let fields = json!({ "connections": connections, "rate": format!("{RATE}/s"), "duration": format!("{SECONDS}s") });
     let url = format!("http://127.0.0.1:{port}/");
     let output = Command::new(engine).args([&url, &fields.to_string()]).output().context("cannot start the engine")?;
     let said = String::from_utf8_lossy(&output.stdout);

@@ -181,7 +181,7 @@ impl Bench<'_> {
 
     fn engine(&self, name: &'static str, url: &str, mut fields: Value) -> Generator {
         fields["connections"] = json!(self.connections);
-        fields["duration"] = json!(u64::from(self.seconds) * 1_000_000_000);
+        fields["duration"] = json!(format!("{}s", self.seconds));
         let args = vec![url.to_string(), fields.to_string()];
         Generator { name, program: self.engine.to_path_buf(), args, open: None, responses: tools::key_value }
     }
