@@ -1,6 +1,6 @@
 //! HTTP/1.1 as the loop speaks it: one call after another, or several in a row (pipelining), answered in order.
 //!
-//! It does no IO; [`crate::response`] reads the answers. Invariant: one call at a time allocates nothing.
+//! It does no IO; `response.rs` reads the answers. Invariant: one call at a time allocates nothing.
 
 use crate::protocol::{After, Answer, Captured, Encoded, Malformed, Message, Protocol};
 use crate::response::{Fed, Response};
