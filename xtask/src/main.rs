@@ -49,12 +49,16 @@ enum Command {
 enum Bench {
     /// CPU time per request of the load generator, against others and against the floor.
     Load(bench::load::LoadArgs),
+    /// Do load generators tell the latency that users would have seen? Against a server whose delays are known.
+    Truth(bench::truth::TruthArgs),
     /// What observing costs: the same load with and without the watch.
     Observe(bench::observe::ObserveArgs),
     /// kill -9 at random moments of a tuning: is everything put back?
     Undo(bench::undo::UndoArgs),
     /// Is each lab that comes with prony diagnosed as what it is?
     Labs(bench::labs::LabsArgs),
+    /// The fuzz targets under libFuzzer.
+    Fuzz(bench::fuzz::FuzzArgs),
 }
 
 fn main() -> ExitCode {
@@ -75,9 +79,11 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Codegen { check: true } => codegen::check(&root),
         Command::Codegen { check: false } => codegen::write(&root),
         Command::Bench { what: Bench::Load(args) } => bench::load::run(&root, &args),
+        Command::Bench { what: Bench::Truth(args) } => bench::truth::run(&root, &args),
         Command::Bench { what: Bench::Observe(args) } => bench::observe::run(&root, &args),
         Command::Bench { what: Bench::Undo(args) } => bench::undo::run(&root, &args),
         Command::Bench { what: Bench::Labs(args) } => bench::labs::run(&root, &args),
+        Command::Bench { what: Bench::Fuzz(args) } => bench::fuzz::run(&root, &args),
         Command::Faults(args) => faults::run(&root, &args),
     }
 }

@@ -9,8 +9,9 @@ use prony_probe::Roots;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Where each thread mounts the sysfs of its namespace; the mount is private to the thread.
-const PRIVATE_SYSFS: &str = "/run/prony/sysfs";
+/// Where each thread mounts the sysfs of its namespace. The mount is private to the thread, needs no folder of ours that
+/// would be left behind, and hides only the interfaces of the namespace that the thread has left.
+const PRIVATE_SYSFS: &str = "/sys/class/net";
 
 /// Why a host cannot be entered.
 #[derive(Debug, thiserror::Error)]
@@ -68,8 +69,7 @@ fn open(name: &str) -> Result<File, DoorError> {
 /// so the path is left empty and the probe reports gaps.
 fn roots_inside() -> Roots {
     let sysfs = PathBuf::from(PRIVATE_SYSFS);
-    let mounted = std::fs::create_dir_all(&sysfs).and_then(|()| sys::mount_sysfs(&sysfs));
-    let sys = if mounted.is_ok() { sysfs } else { PathBuf::from("/nonexistent") };
+    let sys = if sys::mount_sysfs(&sysfs).is_ok() { sysfs } else { PathBuf::from("/nonexistent") };
     Roots { sys, ..Roots::here() }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::message::{Reply, Request, Restored};
 use crate::sys;
-use prony_model::{Host, Window};
+use prony_model::{Host, LoadPlan, LoadProgress, Window};
 use prony_probe::Roots;
 use prony_tune::{Context, EntryId, Journal, TuneError};
 use std::path::PathBuf;
@@ -24,8 +24,14 @@ impl HostDesk {
         Self { name: name.to_string(), host: host.clone(), journal_dir, journal: Mutex::new(None) }
     }
 
-    /// Does what is asked. Errors are sentences with the next step.
-    pub fn answer(&self, request: Request, roots: Roots, stop_load: &AtomicBool) -> Result<Reply, String> {
+    /// Does what is asked. Errors are sentences with the next step. `tell` hears how a load goes, if that was asked for.
+    pub fn answer(
+        &self,
+        request: Request,
+        roots: Roots,
+        stop_load: &AtomicBool,
+        tell: &(dyn Fn(LoadProgress) + Sync),
+    ) -> Result<Reply, String> {
         match request {
             Request::Hello => Ok(Reply::Hello { now_ns: sys::monotonic_ns() }),
             Request::Inventory => {
@@ -41,12 +47,8 @@ impl HostDesk {
                 let (sample, gaps) = prony_probe::prices(&self.name, roots, sys::monotonic_ns());
                 Ok(Reply::Looked(sample, gaps))
             }
-            Request::Load(plan) => {
-                let result = prony_load::run(&plan, stop_load, &|_| {}).map_err(|e| e.to_string())?;
-                let from_ns = result.counted_from_ns;
-                let to_ns = from_ns + (result.duration_s * 1e9) as u64;
-                Ok(Reply::Loaded(Window { from_ns, to_ns }, Box::new(result)))
-            }
+            Request::Load(plan) => load(&plan, stop_load, &|_| {}),
+            Request::LoadLive(plan) => load(&plan, stop_load, tell),
             Request::Read(id) => {
                 let value = prony_tune::read(&self.context(&roots)?, &id).map_err(|e| e.to_string())?;
                 Ok(Reply::Value(value))
@@ -89,6 +91,13 @@ impl HostDesk {
         };
         Ok(Context { name: &self.name, host: &self.host, roots: tune_roots(roots), pids, place: self.host.at.clone() })
     }
+}
+
+fn load(plan: &LoadPlan, stop: &AtomicBool, tell: &(dyn Fn(LoadProgress) + Sync)) -> Result<Reply, String> {
+    let result = prony_load::run(plan, stop, tell).map_err(|e| e.to_string())?;
+    let from_ns = result.counted_from_ns;
+    let to_ns = from_ns + (result.duration_s * 1e9) as u64;
+    Ok(Reply::Loaded(Window { from_ns, to_ns }, Box::new(result)))
 }
 
 /// The same roots in the words of the tuning crate, which knows nothing of the probe.

@@ -57,7 +57,8 @@ pub trait Agent: Send {
     /// Host name in the stack.
     fn host(&self) -> &str;
 
-    /// Begins a request; the reply comes later. Several requests may be under way at once.
+    /// Begins a request; the reply comes later, after [`Reply::Progress`] if that was asked for. Several requests may be
+    /// under way at once.
     fn begin(&self, request: Request) -> Receiver<Result<Reply, AgentError>>;
 
     /// Starts to read the host `per_second` times a second and to send what it saw, until [`Agent::stop_watch`].
@@ -69,8 +70,10 @@ pub trait Agent: Send {
     /// Asks the load that is under way, if any, to end now.
     fn stop_load(&self);
 
-    /// A request and its reply.
+    /// A request and its reply. Progress is not waited for.
     fn call(&self, request: Request) -> Result<Reply, AgentError> {
-        self.begin(request).recv().unwrap_or_else(|_| Err(AgentError::ended(self.host())))
+        let replies = self.begin(request);
+        let reply = replies.iter().find(|reply| !matches!(reply, Ok(Reply::Progress(_))));
+        reply.unwrap_or_else(|| Err(AgentError::ended(self.host())))
     }
 }

@@ -5,7 +5,7 @@ use crate::host::HostDesk;
 use crate::message::{Reply, Request};
 use crate::sys;
 use crate::{Agent, AgentError, Seen};
-use prony_model::{CpuList, Gap, Host};
+use prony_model::{CpuList, Gap, Host, LoadProgress};
 use prony_probe::Watch;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,15 +47,19 @@ impl Agent for LocalAgent {
     fn begin(&self, request: Request) -> Receiver<Result<Reply, AgentError>> {
         let (reply, replies) = channel();
         let (desk, stop_load) = (Arc::clone(&self.desk), Arc::clone(&self.stop_load));
-        let is_load = matches!(request, Request::Load(_));
+        let is_load = matches!(request, Request::Load(_) | Request::LoadLive(_));
         let cpus = self.observer_cpus.clone().filter(|_| !is_load);
         if is_load {
             stop_load.store(false, Ordering::Relaxed);
         }
         let work = move || {
+            let tell = |progress: LoadProgress| {
+                // The session may have stopped listening; then nobody wants to know.
+                let _ = reply.send(Ok(Reply::Progress(Box::new(progress))));
+            };
             let answer = door::through(&desk.host.at, |roots| {
                 stand_aside(cpus.as_ref());
-                desk.answer(request, roots, &stop_load)
+                desk.answer(request, roots, &stop_load, &tell)
             });
             let result = answer.map_err(|e| e.to_string()).and_then(|r| r);
             // The session may have stopped listening; then nobody wants the reply.
@@ -179,6 +183,51 @@ mod tests {
         let error = agent(Place::Local).call(Request::Load(Box::new(plan))).unwrap_err();
         assert_eq!(error.host, "lb");
         assert!(error.reason.contains("127.0.0.1:1"), "{}", error.reason);
+    }
+
+    /// Answers every request with an empty response, on a thread per connection, until the test ends.
+    fn server() -> std::net::SocketAddr {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                std::thread::spawn(move || {
+                    while stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {
+                        if stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn a_live_load_tells_how_it_goes_and_then_what_came_out() {
+        let plan = LoadPlan {
+            warmup: prony_model::Nanos(0),
+            duration: prony_model::Nanos::from_millis(900),
+            ..LoadPlan::to(&format!("http://{}/", server()))
+        };
+        let agent = agent(Place::Local);
+        let replies = agent.begin(Request::LoadLive(Box::new(plan.clone())));
+        let replies: Vec<Reply> = replies.iter().map(Result::unwrap).collect();
+        let (last, before) = replies.split_last().unwrap();
+        let done: Vec<u64> = before
+            .iter()
+            .map(|reply| {
+                let Reply::Progress(progress) = reply else { panic!("{reply:?}") };
+                progress.completed
+            })
+            .collect();
+        assert!(!done.is_empty() && done.is_sorted(), "{done:?}");
+        let Reply::Loaded(_, result) = last else { panic!("{last:?}") };
+        assert!(result.completed >= done[done.len() - 1]);
+        let silent: Vec<_> = agent.begin(Request::Load(Box::new(plan.clone()))).iter().collect();
+        assert_eq!(silent.len(), 1, "a load that is not live tells its result only");
+        assert!(matches!(agent.call(Request::LoadLive(Box::new(plan))), Ok(Reply::Loaded(..))));
     }
 
     #[test]

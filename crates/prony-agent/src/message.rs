@@ -1,7 +1,7 @@
 //! What a session may ask of an agent, and what it answers. All of it can be sent over a wire.
 
 use prony_model::knob::ChangeState;
-use prony_model::{Change, Gap, Knob, KnobId, LoadPlan, LoadResult, Nanos, Sample, Window};
+use prony_model::{Change, Gap, Knob, KnobId, LoadPlan, LoadProgress, LoadResult, Nanos, Sample, Window};
 use serde::{Deserialize, Serialize};
 
 /// A request to an agent.
@@ -20,6 +20,8 @@ pub enum Request {
     Prices,
     /// Send this load and count.
     Load(Box<LoadPlan>),
+    /// The same, and tell how it goes: any number of [`Reply::Progress`] come before [`Reply::Loaded`].
+    LoadLive(Box<LoadPlan>),
     /// Present value of a knob.
     Read(KnobId),
     /// Turn a knob; the undo is on disk before.
@@ -53,7 +55,9 @@ pub enum Reply {
     Inventory(prony_model::run::Inventory, Vec<Gap>),
     /// To [`Request::Look`] and [`Request::Prices`].
     Looked(Sample, Vec<Gap>),
-    /// To [`Request::Load`]: the counted window on the agent's clock, and the result.
+    /// To [`Request::LoadLive`], about four times a second while the load runs.
+    Progress(Box<LoadProgress>),
+    /// To [`Request::Load`] and [`Request::LoadLive`]: the counted window on the agent's clock, and the result.
     Loaded(Window, Box<LoadResult>),
     /// To [`Request::Read`].
     Value(String),
@@ -105,6 +109,8 @@ mod tests {
         let knob = Knob { host: "lb".into(), id: KnobId::Sysctl("net.core.somaxconn".into()), value: "4096".into() };
         check(&Request::Look { duration: Nanos::from_millis(1500) });
         check(&Request::Load(Box::new(LoadPlan::to("http://10.0.0.2/"))));
+        check(&Request::LoadLive(Box::new(LoadPlan::to("http://10.0.0.2/"))));
+        check(&Reply::Progress(Box::new(LoadProgress { cpu: vec![0.1 + 0.2], ..LoadProgress::default() })));
         check(&Request::Read(knob.id.clone()));
         check(&Request::Apply(knob.clone()));
         check(&Request::SlowCpu { cpus: 0.8 });

@@ -13,6 +13,11 @@ use prony_model::{Intervention, InterventionKind};
 const FOLLOWS: f64 = 0.5;
 /// Elasticity below which throughput does not follow. A guess; measured controls reached 0.12.
 const STANDS_STILL: f64 = 0.35;
+/// Elasticity of a suspect below which a wide interval speaks against it too. A guess; measured controls reached 0.12.
+const HARDLY: f64 = 0.15;
+/// A sole bottleneck has an elasticity of 1 (methods.md). An interval that ends below this shows one limit among others. A
+/// guess: measured intervals of real limits are up to 0.25 wide to either side.
+const SOLE: f64 = 0.75;
 /// A removal that brings less than this part of the predicted gain speaks against the cause. A guess.
 const REMOVAL_PART: f64 = 0.25;
 /// A predicted gain below this is too small for its absence to speak against the cause. A guess: pairs detect about 5
@@ -86,11 +91,18 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
     let detail = format!("{what} {}, 1 is expected", seen.text());
     if seen.low > 0.0 && seen.value >= FOLLOWS {
         Response::Follows(detail)
-    } else if seen.high < FOLLOWS || (seen.value < STANDS_STILL && seen.high - seen.low < 1.0) {
+    } else if seen.high < FOLLOWS || (seen.value < HARDLY && seen.high - seen.low < 1.0) {
         Response::Contradicts(detail)
     } else {
         Response::Unclear(detail)
     }
+}
+
+/// What shows that a finding holds back only a part: throughput follows its CPU, but by far not in full.
+pub fn only_a_part(hop: &Hop<'_>, finding: &Finding) -> Option<String> {
+    let seen = test_of(hop, finding).filter(|_| finding.dose == Dose::Cpu).and_then(Seen::of)?;
+    (seen.value < FOLLOWS && seen.high < SOLE)
+        .then(|| format!("throughput follows its CPU only by {}: most of the time goes by elsewhere", seen.text()))
 }
 
 fn removal(seen: &Seen, knob: &str, finding: &Finding) -> Response {

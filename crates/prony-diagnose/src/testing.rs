@@ -8,8 +8,8 @@ use crate::facts::Hop;
 use prony_model::load::ThreadUse;
 use prony_model::metric::*;
 use prony_model::{
-    Arrivals, Latency, Level, LoadPlan, LoadResult, Metric, MetricKind, Nanos, Purpose, Rate, Run, SeriesKey, Stack,
-    Trial, Window,
+    Arrivals, ErrorCounts, Latency, Level, LoadPlan, LoadResult, Metric, MetricKind, Nanos, Purpose, Rate, Run,
+    SeriesKey, Stack, Trial, Window,
 };
 use std::collections::BTreeMap;
 
@@ -58,6 +58,8 @@ pub struct Lab {
     pub generator: f64,
     /// Open loop at this rate at the level `at`.
     pub rate: Option<f64>,
+    /// Share of requests that are answered with an error.
+    pub failing: f64,
     /// Values by host, metric and item.
     pub values: BTreeMap<(String, String, String), Levels>,
 }
@@ -72,6 +74,7 @@ impl Lab {
             r_us: [400.0, 64.0 / 15_300.0 * 1e6, 128.0 / 15_400.0 * 1e6],
             generator: 0.15,
             rate: None,
+            failing: 0.0,
             values: BTreeMap::new(),
         }
         .cpu("0", 0.35, 0.35, 0.27)
@@ -168,6 +171,12 @@ impl Lab {
         self
     }
 
+    /// This share of the requests is answered with an error.
+    pub fn failing(mut self, share: f64) -> Self {
+        self.failing = share;
+        self
+    }
+
     /// The metric was not read on that host.
     pub fn without(mut self, host: &str, metric: &Metric) -> Self {
         self.values.retain(|(h, m, _), _| h != host || m != metric.name);
@@ -220,7 +229,8 @@ impl Lab {
         let result = LoadResult {
             duration_s: 2.0,
             completed: (self.x[level] * 2.0) as u64,
-            good_per_s: self.x[level],
+            errors: ErrorCounts { status: (self.x[level] * 2.0 * self.failing) as u64, ..ErrorCounts::default() },
+            good_per_s: self.x[level] * (1.0 - self.failing),
             completed_per_s: self.x[level],
             latency: latency.clone(),
             latency_actual: latency,

@@ -183,7 +183,15 @@ fn follow_interventions<'a>(run: &'a Run, survey: &mut Survey<'a>) {
             excluded.push(Excluded { cause: s.cause.id.to_string(), because });
             false
         }
-        Response::Follows(_) | Response::Unclear(_) | Response::NotTested(_) => true,
+        Response::Follows(_) | Response::NotTested(_) => true,
+        Response::Unclear(_) => {
+            // A fault may explain a part. A limit that is no fault is the limit, or it is none.
+            let part =
+                (s.cause.kind == Kind::HonestLimit).then(|| grounding::only_a_part(&s.hop, &s.finding)).flatten();
+            let because = part.map(|detail| Excluded { cause: s.cause.id.to_string(), because: detail });
+            excluded.extend(because.clone());
+            because.is_none()
+        }
     });
     for (host, elasticity) in grounding::surprising_hosts(run) {
         let known = survey.standing.iter().any(|s| s.hop.name == host && s.finding.dose == Dose::Cpu);
@@ -298,9 +306,11 @@ fn none(run: &Run, why: &str, evidence: &[Evidence]) -> Verdict {
 fn room(run: &Run) -> Vec<Evidence> {
     let busy = |hop: Hop<'_>| hop.fact("busy share of the hop's CPUs", "share", |r| Ok(r.cpu()?.busy_share())).ok();
     let facts = Hop::path(run).into_iter().filter_map(busy);
-    facts
-        .map(|f| f.evidence("its CPUs have room", Some(FULL_CPU), FULL_CPU_ORIGIN, EvidenceVerdict::Supports))
-        .collect()
+    let claim = |fact: &Fact| match fact.value < FULL_CPU {
+        true => "its CPUs have room",
+        false => "its CPUs are nearly full, but throughput hardly follows them",
+    };
+    facts.map(|f| f.evidence(claim(&f), Some(FULL_CPU), FULL_CPU_ORIGIN, EvidenceVerdict::Supports)).collect()
 }
 
 /// In open loop: the evidence that the asked rate is served, within the objective if there is one, and with room on

@@ -1,18 +1,26 @@
 //! The loop of one thread: pacer x protocol x stop rule.
 //!
-//! One loop serves closed and open loads; what differs is the [`Pacer`], chosen when the code is compiled. Invariant: between
-//! the first and the last request nothing is allocated, locked or logged, and the clock is read at most twice per request.
+//! One loop serves closed and open loads and every protocol; what differs is the [`Pacer`] and the [`Protocol`], chosen when
+//! the code is compiled. Invariant: between the first and the last request nothing is allocated, locked or logged, and the
+//! clock is read at most twice per request.
 
+use crate::live::{Published, Usage};
 use crate::pacer::Pacer;
-use crate::request::{Choice, Requests};
-use crate::response::{Fed, Response};
+use crate::protocol::{After, Answer, Protocol};
+use crate::slot::{Call, CallState, Phase, Slot};
+use crate::sockets::Sockets;
+use crate::source::{Asked, Heard, Source};
 use crate::sys::{self, Epoll, Event, Socket};
-use crate::tally::{Counted, Failure, Tally};
+use crate::tally::{Counted, Failure, Tally, Times};
+use crate::target::Endpoint;
+use crate::tls::Tls;
+use crate::wire::{Wire, failure_of};
 use prony_model::load::ThreadUse;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How often timeouts, rests and the stop flag are looked at. A guess: 1 % of the shortest useful timeout (1 s), and looking
 /// costs 2 ns per connection.
@@ -29,119 +37,132 @@ const DRAIN_NS: u64 = 500_000_000;
 const EVENTS: usize = 256;
 /// Bytes received at once; one buffer per thread. A guess: the default receive buffer of a socket fits twice.
 const BUFFER_BYTES: usize = 64 * 1024;
+/// Reads of one connection before others have their turn, so that a sender that never stops holds up nobody. A guess: 4 MiB.
+const READS_MAX: u32 = 64;
+/// Memory for bytes to send that a connection keeps when it has none. A guess: a usual request fits.
+const OUT_KEPT_BYTES: usize = 2 * 1024;
 
-/// What every thread must know, and none changes.
-pub struct Script {
-    /// Where connections go.
-    pub address: SocketAddr,
-    /// What is sent.
-    pub requests: Requests,
+/// Where connections go and how they are used; the same for every thread.
+pub struct Route {
+    /// Where connections go, in turn.
+    pub endpoints: Vec<Endpoint>,
+    /// Where they come from, in turn; empty: the kernel's choice.
+    pub sources: Vec<IpAddr>,
+    /// How they are secured; none: they are not.
+    pub tls: Option<Tls>,
     /// A response must be complete within this time.
     pub timeout_ns: u64,
+    /// A request that is this late is shed.
+    pub deadline_ns: Option<u64>,
     /// Close a connection after that many requests; 1 without keep-alive.
     pub requests_per_connection: u32,
 }
 
-/// What a thread tells while it runs. Written every [`CHORE_EVERY_NS`] by one thread.
-#[derive(Debug, Default)]
-pub struct Published {
-    /// Complete responses so far in the counted time.
-    pub completed: AtomicU64,
-    /// Failed requests so far in the counted time.
-    pub failed: AtomicU64,
+/// One thread's part of a load.
+pub struct Share {
+    /// Connections.
+    pub connections: u32,
+    /// Number of its first connection among those of all threads.
+    pub first: u32,
+    /// End after that many requests.
+    pub requests_max: u64,
+    /// Least time between two connections that are opened; 0: as needed.
+    pub connect_gap_ns: u64,
+    /// When the load begins.
+    pub epoch_ns: u64,
+    /// The counted time.
+    pub counted: Counted,
 }
 
 /// What a thread hands back.
 pub struct Outcome {
     /// What it counted.
     pub tally: Tally,
+    /// What the source of its requests learnt.
+    pub source: Source,
+    /// What the kernel said of its connections.
+    pub sockets: Sockets,
     /// What it used.
     pub usage: ThreadUse,
     /// Whether it was told to stop before the end.
     pub interrupted: bool,
 }
 
-/// A place for one connection, and for the request it carries.
-struct Slot {
-    socket: Option<Socket>,
-    /// Counts the sockets of this place, so that an event of an older one is recognised.
-    generation: u32,
-    phase: Phase,
-    request: u32,
-    sent_bytes: usize,
-    served: u32,
-    intended: u64,
-    started: u64,
-    /// When a rest or a close ends.
-    until: u64,
-    response: Response,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Free for a request; the socket may be open or not.
-    Idle,
-    /// The handshake of a request's connection runs.
-    Connecting,
-    /// A request is in flight.
-    Busy,
-    /// The response is complete, and the server is about to close.
-    Closing,
-    /// Could not connect; waits.
-    Resting,
-}
-
 /// One thread of a load.
-pub struct Worker<'a, P> {
-    script: &'a Script,
+pub struct Worker<'a, P, R: Protocol> {
+    route: &'a Route,
+    share: Share,
     pacer: P,
-    choice: Choice,
-    slots: Vec<Slot>,
-    /// Slots in phase `Idle`, longest free first, so that every connection is used.
+    protocol: &'a R,
+    source: Source,
+    slots: Vec<Slot<R::Link>>,
+    calls: Vec<Call>,
+    depth: usize,
+    /// Free calls, longest free first, so that every connection is used.
     free: VecDeque<u32>,
+    /// Calls that think, by the time at which they are free again.
+    thinking: BinaryHeap<Reverse<(u64, u32)>>,
+    answers: Vec<Answer>,
+    sockets: Sockets,
     epoll: Epoll,
     buffer: Vec<u8>,
     tally: Tally,
-    counted: Counted,
     next_chore: u64,
+    next_connect: u64,
+    in_flight: u64,
+    /// Calls for which the source has no more requests.
+    retired: usize,
     /// Whether requests may begin.
     sending: bool,
     /// Whether this batch of events lies in the counted time; for bytes only.
     counting: bool,
 }
 
-impl<'a, P: Pacer> Worker<'a, P> {
-    /// A thread that holds `connections` connections. Allocates everything it will need.
-    pub fn new(script: &'a Script, pacer: P, choice: Choice, connections: u32, counted: Counted) -> io::Result<Self> {
-        let slot = || Slot {
-            socket: None,
-            generation: 0,
-            phase: Phase::Idle,
-            request: 0,
-            sent_bytes: 0,
-            served: 0,
-            intended: 0,
-            started: 0,
-            until: 0,
-            response: Response::default(),
-        };
+impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
+    /// A thread that holds the connections of its share. Allocates everything it will need.
+    pub fn new(route: &'a Route, share: Share, pacer: P, protocol: &'a R, source: Source) -> io::Result<Self> {
+        let depth = protocol.depth() as usize;
+        let places = share.connections * depth as u32;
+        let mut slots: Vec<Slot<R::Link>> = (0..share.connections).map(|_| Slot::new(protocol.link())).collect();
+        let mut free: VecDeque<u32> = (0..places).collect();
+        let mut calls = vec![Call::FREE; places as usize];
+        if share.connect_gap_ns > 0 {
+            // Connections open one after the other: until its turn comes, a slot rests.
+            free.clear();
+            for (number, slot) in slots.iter_mut().enumerate() {
+                (slot.phase, slot.may_connect) = (Phase::Resting, true);
+                slot.until = share.epoch_ns + number as u64 * share.connect_gap_ns;
+                slot.parked = depth as u32;
+            }
+            calls.iter_mut().for_each(|call| call.state = CallState::Parked);
+        }
         Ok(Self {
-            script,
-            pacer,
-            choice,
-            slots: (0..connections).map(|_| slot()).collect(),
-            free: (0..connections).collect(),
+            next_connect: share.epoch_ns + u64::from(share.connections) * share.connect_gap_ns,
+            tally: Tally::new(share.counted),
+            answers: Vec::with_capacity(depth),
+            thinking: BinaryHeap::new(),
+            sockets: Sockets::default(),
             epoll: Epoll::new()?,
             buffer: vec![0; BUFFER_BYTES],
-            tally: Tally::new(counted),
-            counted,
             next_chore: 0,
+            in_flight: 0,
+            retired: 0,
             sending: true,
             counting: false,
+            route,
+            share,
+            pacer,
+            protocol,
+            source,
+            slots,
+            calls,
+            depth,
+            free,
         })
     }
 
-    /// Runs until the counted time is over or `stop` is set, and then until the requests in flight are answered.
+    /// Runs until the counted time is over, the requests are used up, or `stop` is set, and then until the requests in flight
+    /// are answered.
     ///
     /// # Errors
     /// Only if the kernel cannot wait (before Linux 5.11).
@@ -150,18 +171,25 @@ impl<'a, P: Pacer> Worker<'a, P> {
         let mut usage = Usage::default();
         let mut interrupted = false;
         let mut drained_by = u64::MAX;
+        // Whoever starts early waits, so that without a warm-up the first request counts too.
+        while let ahead_ns @ 1.. = self.share.epoch_ns.saturating_sub(sys::clock_ns()) {
+            self.epoll.wait(&mut events, ahead_ns)?;
+        }
         loop {
             let mut now = sys::clock_ns();
-            if now >= self.next_chore {
+            let spent = self.in_flight == 0 && (self.share.requests_max == 0 || self.retired == self.calls.len());
+            if now >= self.next_chore || spent {
                 self.do_chores(now, published);
-                usage.see(now, self.counted);
-                if self.sending && (now >= self.counted.end_ns || stop.load(Ordering::Relaxed)) {
-                    interrupted = now < self.counted.end_ns;
+                usage.see(now, self.share.counted);
+                let stopped = stop.load(Ordering::Relaxed);
+                let over = now >= self.share.counted.end_ns || spent;
+                if self.sending && (over || stopped) {
+                    interrupted = !over;
                     usage.end(now);
                     self.stop_sending(now);
-                    drained_by = now + DRAIN_NS.min(self.script.timeout_ns);
+                    drained_by = now + DRAIN_NS.min(self.route.timeout_ns);
                 }
-                if !self.sending && (now >= drained_by || interrupted || self.none_in_flight()) {
+                if !self.sending && (now >= drained_by || interrupted || self.in_flight == 0) {
                     break;
                 }
             }
@@ -174,23 +202,43 @@ impl<'a, P: Pacer> Worker<'a, P> {
                 self.react(event);
             }
         }
-        Ok(Outcome { tally: self.tally, usage: usage.total(), interrupted })
+        Ok(Outcome { tally: self.tally, source: self.source, sockets: self.sockets, usage: usage.total(), interrupted })
     }
 
     /// When the loop must go on even if nothing happens.
     #[inline]
     fn wakes_at(&self) -> u64 {
-        if self.sending && !self.free.is_empty() { self.next_chore.min(self.pacer.next()) } else { self.next_chore }
+        if !self.sending || self.share.requests_max == 0 {
+            return self.next_chore;
+        }
+        let due = if self.free.is_empty() { u64::MAX } else { self.pacer.next() };
+        let thought = self.thinking.peek().map_or(u64::MAX, |Reverse((until, _))| *until);
+        self.next_chore.min(due).min(thought)
     }
 
-    /// Begins every request that is due while there are free connections. Gives the time after the last.
+    /// Begins every request that is due while there are free calls. Gives the time after the last.
     #[inline]
     fn begin_due(&mut self, mut now: u64) -> u64 {
-        while !self.free.is_empty()
-            && let Some(intended) = self.pacer.take(now)
-            && let Some(slot) = self.free.pop_front()
+        while let Some(Reverse((until, call))) = self.thinking.peek().copied()
+            && until <= now
         {
-            self.begin(slot as usize, intended, now);
+            self.thinking.pop();
+            self.free_or_park(call);
+        }
+        while let Some(call) = self.free.pop_front() {
+            let slot = call as usize / self.depth;
+            if !self.can_begin(slot, now) {
+                self.park(call);
+                continue;
+            }
+            let Some(intended) = self.take(now) else {
+                self.free.push_front(call);
+                break;
+            };
+            if !self.begin(call, intended, now) {
+                continue;
+            }
+            self.flush(slot);
             if P::SCHEDULED {
                 now = sys::clock_ns();
             }
@@ -198,57 +246,136 @@ impl<'a, P: Pacer> Worker<'a, P> {
         now
     }
 
+    /// Whether a call may begin on this slot now. One that must connect first may have to wait for its turn.
     #[inline]
-    fn begin(&mut self, index: usize, intended: u64, now: u64) {
-        self.tally.begun(intended, now, P::SCHEDULED);
-        let request = self.choice.choose(&self.script.requests);
+    fn can_begin(&mut self, index: usize, now: u64) -> bool {
         let slot = &mut self.slots[index];
-        slot.request = request;
-        slot.sent_bytes = 0;
-        slot.intended = intended;
-        slot.started = now;
-        slot.response.expect(self.script.requests.list[request as usize].head);
-        if slot.socket.is_some() {
-            slot.phase = Phase::Busy;
-            self.send(index);
-        } else {
+        match slot.phase {
+            Phase::Open | Phase::Connecting => {
+                slot.begun < self.route.requests_per_connection && self.protocol.has_room(&slot.link)
+            }
+            Phase::Closed if self.share.connect_gap_ns == 0 || slot.may_connect => true,
+            Phase::Closed => {
+                let turn = self.turn_to_connect(now);
+                let slot = &mut self.slots[index];
+                slot.may_connect = turn <= now;
+                if !slot.may_connect {
+                    (slot.phase, slot.until) = (Phase::Resting, turn);
+                }
+                slot.may_connect
+            }
+            Phase::Draining | Phase::Closing | Phase::Resting => false,
+        }
+    }
+
+    /// When a connection may be opened, at the earliest at `now`, if there is a limit to their rate.
+    fn turn_to_connect(&mut self, now: u64) -> u64 {
+        let turn = self.next_connect.max(now);
+        self.next_connect = turn + self.share.connect_gap_ns;
+        if self.share.connect_gap_ns == 0 { now } else { turn }
+    }
+
+    /// The next request whose turn has come: its intended time. Those that are too late are shed on the way.
+    #[inline]
+    fn take(&mut self, now: u64) -> Option<u64> {
+        if self.share.requests_max == 0 {
+            return None;
+        }
+        loop {
+            let intended = self.pacer.take(now)?;
+            if P::SCHEDULED && self.route.deadline_ns.is_some_and(|deadline| now - intended > deadline) {
+                self.tally.shed(intended, now);
+                self.source.skip();
+                continue;
+            }
+            return Some(intended);
+        }
+    }
+
+    /// Begins a request on a call; its bytes are sent by the next flush. False: the source has no more.
+    #[inline]
+    fn begin(&mut self, call: u32, intended: u64, now: u64) -> bool {
+        let index = call as usize / self.depth;
+        let Some(Asked { request, capture }) = self.source.ask(call, self.protocol) else {
+            // This call has nothing to do any more; others may still be on their way through a scenario.
+            self.retired += 1;
+            return false;
+        };
+        self.share.requests_max -= 1;
+        self.tally.begun(intended, now, P::SCHEDULED);
+        self.in_flight += 1;
+        self.calls[call as usize] = Call { state: CallState::InFlight, intended, started: now };
+        let slot = &mut self.slots[index];
+        slot.in_flight += 1;
+        if slot.phase == Phase::Closed {
+            slot.link = self.protocol.link();
+            slot.out.clear();
+            slot.sent = 0;
+            slot.begun = 0;
+            self.protocol.open(&mut slot.link, &mut slot.out);
+        }
+        slot.begun += 1;
+        self.protocol.begin(&mut slot.link, call, request, capture, &mut slot.out);
+        if slot.phase == Phase::Closed {
             self.connect(index);
         }
+        true
     }
 
     /// Begins the handshake. The time it takes belongs to the request that needs it.
     fn connect(&mut self, index: usize) {
-        let made = Socket::open(&self.script.address).and_then(|socket| {
-            socket.connect(&self.script.address)?;
+        let number = self.share.first as usize + index;
+        let route = self.route;
+        let endpoint = &route.endpoints[number % route.endpoints.len()];
+        let made = Socket::open(endpoint).and_then(|socket| {
+            if !route.sources.is_empty() {
+                // Not the same pairs again and again, should there be as many sources as endpoints.
+                let source = number / route.endpoints.len() + self.slots[index].generation as usize;
+                socket.come_from(route.sources[source % route.sources.len()])?;
+            }
+            socket.connect(endpoint)?;
             Ok(socket)
         });
         let slot = &mut self.slots[index];
         slot.generation = slot.generation.wrapping_add(1);
-        slot.served = 0;
         slot.phase = Phase::Connecting;
+        slot.may_connect = false;
         let token = u64::from(slot.generation) << 32 | index as u64;
         let watched = made.and_then(|socket| {
             self.epoll.watch(&socket, token)?;
-            slot.socket = Some(socket);
+            slot.wire = Some(match &route.tls {
+                None => Wire::plain(socket),
+                Some(tls) => Wire::secured(socket, tls)?,
+            });
             Ok(())
         });
         if let Err(error) = watched {
-            self.fail(index, connect_failure(&error));
+            self.kill(index, connect_failure(&error));
         }
     }
 
+    /// Sends what waits, as far as the connection takes it.
     #[inline]
-    fn send(&mut self, index: usize) {
+    fn flush(&mut self, index: usize) {
         let slot = &mut self.slots[index];
-        let bytes = &self.script.requests.list[slot.request as usize].bytes;
-        let Some(socket) = &slot.socket else { return };
-        match socket.send(&bytes[slot.sent_bytes..]) {
+        let Some(wire) = &mut slot.wire else { return };
+        if slot.phase == Phase::Connecting || !(slot.sent < slot.out.len() || wire.has_unsent()) {
+            return;
+        }
+        match wire.send(&slot.out[slot.sent..]) {
             Ok(count) => {
-                slot.sent_bytes += count;
+                slot.sent += count;
                 self.tally.bytes_out += if self.counting { count as u64 } else { 0 };
+                if slot.sent == slot.out.len() {
+                    slot.sent = 0;
+                    slot.out.clear();
+                    if slot.out.capacity() > OUT_KEPT_BYTES {
+                        slot.out.shrink_to(OUT_KEPT_BYTES);
+                    }
+                }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => self.fail(index, Failure::Write),
+            Err(error) => self.kill(index, failure_of(&error, Failure::Write)),
         }
     }
 
@@ -257,175 +384,305 @@ impl<'a, P: Pacer> Worker<'a, P> {
         let (token, flags) = (event.u64, event.events);
         let index = (token & 0xffff_ffff) as usize;
         let slot = &mut self.slots[index];
-        if u64::from(slot.generation) != token >> 32 {
+        if u64::from(slot.generation) != token >> 32 || slot.wire.is_none() {
             return;
         }
-        match slot.phase {
-            Phase::Busy => {
-                let unsent = slot.sent_bytes < self.script.requests.list[slot.request as usize].bytes.len();
-                if unsent && flags & sys::WRITABLE != 0 && flags & sys::FAILED == 0 {
-                    self.send(index);
-                }
+        if slot.phase == Phase::Connecting {
+            self.finish_connect(index, flags);
+        }
+        match self.slots[index].phase {
+            Phase::Open | Phase::Draining => {
                 if flags & sys::READABLE != 0 {
                     self.receive(index, flags & sys::HUNG_UP != 0);
                 }
+                self.flush(index);
             }
-            Phase::Connecting => self.finish_connect(index, flags),
-            // The server ended a connection that carries no request, or talks unasked: it is of no use any more.
-            Phase::Idle if flags & sys::READABLE != 0 => slot.socket = None,
-            Phase::Closing if flags & sys::READABLE != 0 => {
-                slot.socket = None;
-                self.release(index);
-            }
-            Phase::Idle | Phase::Closing | Phase::Resting => {}
+            // Whatever the server says now, nothing is expected from this connection any more.
+            Phase::Closing if flags & sys::HUNG_UP != 0 => self.close(index),
+            Phase::Closing | Phase::Closed | Phase::Connecting | Phase::Resting => {}
         }
     }
 
     fn finish_connect(&mut self, index: usize, flags: u32) {
         let slot = &mut self.slots[index];
+        let Some(wire) = &mut slot.wire else { return };
         if flags & sys::FAILED != 0 {
-            let error = slot.socket.as_ref().and_then(Socket::failure);
-            self.fail(index, error.map_or(Failure::Connect, |e| connect_failure(&e)));
-        } else if flags & sys::WRITABLE != 0 {
-            slot.phase = Phase::Busy;
-            self.tally.connections_opened += u64::from(self.counting);
-            self.send(index);
+            let error = wire.socket().failure();
+            return self.kill(index, error.map_or(Failure::Connect, |e| connect_failure(&e)));
+        }
+        if flags & sys::WRITABLE == 0 {
+            return;
+        }
+        slot.phase = Phase::Open;
+        self.tally.connections_opened += u64::from(self.counting);
+        if let Err(error) = wire.connected() {
+            self.kill(index, failure_of(&error, Failure::Tls));
         }
     }
 
-    /// Receives until the socket is empty. A read that does not fill the buffer emptied it (epoll(7), edge-triggered); only
-    /// when the server has hung up is there more to learn: the end itself.
+    /// Receives until the wire is empty, and handles the answers.
     #[inline]
     fn receive(&mut self, index: usize, hung_up: bool) {
-        loop {
+        for _ in 0..READS_MAX {
             let slot = &mut self.slots[index];
-            let Some(socket) = &slot.socket else { return };
-            let count = match socket.receive(&mut self.buffer) {
-                Ok(0) => {
-                    return match slot.response.end_of_stream() {
-                        Some(fed) => self.answer(index, sys::clock_ns(), fed, 0, true),
-                        None => self.fail(index, Failure::Read),
-                    };
-                }
-                Ok(count) => count,
+            let Some(wire) = &mut slot.wire else { return };
+            let received = match wire.receive(&mut self.buffer) {
+                Ok(received) => received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => return self.fail(index, Failure::Read),
+                Err(error) => return self.kill(index, failure_of(&error, Failure::Read)),
             };
-            let now = sys::clock_ns();
-            self.tally.bytes_in += if self.counting { count as u64 } else { 0 };
-            match slot.response.feed(&self.buffer[..count]) {
-                Ok(Fed::More) if count == self.buffer.len() || hung_up => {}
-                Ok(Fed::More) => return,
-                Ok(fed) => return self.answer(index, now, fed, count, hung_up),
-                Err(_) => return self.fail(index, Failure::Protocol),
+            if received.count == 0 {
+                return self.end_of_stream(index);
             }
+            let now = sys::clock_ns();
+            self.tally.bytes_in += if self.counting { received.count as u64 } else { 0 };
+            let bytes = &self.buffer[..received.count];
+            let fed = self.protocol.feed(&mut slot.link, bytes, &mut slot.out, &mut self.answers);
+            // Where answers are told apart, what was complete before the bytes went wrong is an answer still. Where they only
+            // follow each other, more bytes than an answer has make that answer doubtful.
+            if fed.is_ok() || !R::ANSWERS_FOLLOW_REQUESTS {
+                self.settle(index, now, fed.unwrap_or(After::Draining));
+            }
+            if fed.is_err() {
+                return self.kill(index, Failure::Protocol);
+            }
+            if hung_up && self.slots[index].phase == Phase::Closing {
+                return self.close(index);
+            }
+            // A read that does not fill the buffer emptied the socket (epoll(7), edge-triggered); only when the server has
+            // hung up is there more to learn: the end itself.
+            if received.drained && !hung_up {
+                return;
+            }
+        }
+        // There is more. An edge-triggered set tells of it again when the socket is watched anew.
+        self.watch_again(index);
+    }
+
+    fn watch_again(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        let token = u64::from(slot.generation) << 32 | index as u64;
+        if let Some(wire) = &slot.wire
+            && self.epoll.watch_again(wire.socket(), token).is_err()
+        {
+            self.kill(index, Failure::Read);
         }
     }
 
-    /// A response is complete after `count` bytes of this read.
+    /// Handles the answers that the last bytes completed.
     #[inline]
-    fn answer(&mut self, index: usize, now: u64, fed: Fed, count: usize, hung_up: bool) {
-        let Fed::Complete { status, close, used } = fed else { return };
-        if used < count {
-            // More came than the head announced: where the next response begins is unknown.
-            return self.fail(index, Failure::Protocol);
+    fn settle(&mut self, index: usize, now: u64, after: After) {
+        if after == After::Draining && self.slots[index].phase == Phase::Open {
+            self.slots[index].phase = Phase::Draining;
         }
+        let mut answers = std::mem::take(&mut self.answers);
+        for answer in answers.drain(..) {
+            self.answer(answer, now, after);
+        }
+        self.answers = answers;
+        let used_up = self.route.requests_per_connection;
         let slot = &mut self.slots[index];
-        self.tally.answered(slot.intended, slot.started, now, status, P::SCHEDULED);
-        slot.served += 1;
-        let unsent = slot.sent_bytes < self.script.requests.list[slot.request as usize].bytes.len();
-        if hung_up || unsent || (!close && slot.served >= self.script.requests_per_connection) {
-            slot.socket = None;
-        } else if close {
+        if after == After::Ended && slot.in_flight > 0 {
+            self.kill(index, Failure::Read);
+        } else if after == After::Ended && slot.phase == Phase::Open {
             slot.phase = Phase::Closing;
             slot.until = now + CLOSING_NS;
-            return self.see_end(index);
-        }
-        slot.phase = Phase::Idle;
-        if self.sending
-            && let Some(intended) = self.pacer.take(now)
-        {
-            self.begin(index, intended, now);
-        } else {
-            self.free.push_back(index as u32);
+        } else if slot.in_flight == 0 && (slot.phase == Phase::Draining || slot.begun >= used_up) {
+            self.close(index);
+        } else if slot.parked > 0 && slot.phase == Phase::Open && slot.begun < used_up {
+            self.unpark(index);
         }
     }
 
-    /// The end of the stream may have come with the response, and then no event announces it.
-    fn see_end(&mut self, index: usize) {
+    /// A call is answered. In closed loop the next one begins at once, on the same connection.
+    #[inline]
+    fn answer(&mut self, answer: Answer, now: u64, after: After) {
+        let number = answer.call;
+        let index = number as usize / self.depth;
+        let call = &mut self.calls[number as usize];
+        if call.state != CallState::InFlight {
+            return;
+        }
+        call.state = CallState::Free;
+        let (intended, started) = (call.intended, call.started);
+        self.in_flight -= 1;
         let slot = &mut self.slots[index];
-        let waits = match slot.socket.as_ref().map(|s| s.receive(&mut self.buffer)) {
-            Some(Err(error)) => error.kind() == io::ErrorKind::WouldBlock,
-            Some(Ok(_)) | None => false,
+        slot.in_flight -= 1;
+        let Some(status) = answer.status else {
+            self.tally.failed(started, now, Failure::Read);
+            self.source.failed(number, self.share.counted.holds(now));
+            return self.free_or_park(number);
         };
-        if !waits {
-            slot.socket = None;
-            self.release(index);
+        if R::ANSWERS_FOLLOW_REQUESTS && slot.has_unsent() && slot.in_flight == 0 {
+            slot.phase = Phase::Draining;
         }
+        let since = if P::SCHEDULED { intended } else { started };
+        let latency_ns = self.share.counted.holds(now).then(|| now - since);
+        let heard = Heard { status, captured: answer.captured, latency_ns };
+        let verdict = self.source.answered(number, heard);
+        self.tally.answered(Times { intended, started, now }, status, P::SCHEDULED, verdict.judgement);
+        if let Some(think) = verdict.think
+            && self.sending
+        {
+            return self.thinking.push(Reverse((now + think.0, number)));
+        }
+        if self.sending
+            && after == After::Open
+            && self.can_begin(index, now)
+            && let Some(intended) = self.take(now)
+        {
+            // Without another request the call is retired, and free for nothing.
+            self.begin(number, intended, now);
+            return;
+        }
+        self.free_or_park(number);
     }
 
-    fn fail(&mut self, index: usize, how: Failure) {
-        let now = sys::clock_ns();
+    /// The server has closed. What it owes is lost, unless that is how an answer ends.
+    fn end_of_stream(&mut self, index: usize) {
         let slot = &mut self.slots[index];
-        slot.socket = None;
-        self.tally.failed(slot.started, now, how);
-        match how {
-            Failure::Connect | Failure::NoLocalPort | Failure::NoDescriptor => {
-                slot.phase = Phase::Resting;
-                slot.until = now + REST_NS;
-            }
-            Failure::Write | Failure::Read | Failure::Timeout | Failure::Protocol => self.release(index),
+        self.protocol.end(&mut slot.link, &mut self.answers);
+        slot.phase = Phase::Draining;
+        if !self.answers.is_empty() {
+            self.settle(index, sys::clock_ns(), After::Draining);
+        }
+        let slot = &self.slots[index];
+        if slot.in_flight > 0 {
+            self.kill(index, Failure::Read);
+        } else if slot.phase == Phase::Draining {
+            self.close(index);
         }
     }
 
-    fn release(&mut self, index: usize) {
-        self.slots[index].phase = Phase::Idle;
-        self.free.push_back(index as u32);
+    /// Closes a connection that carries nothing; the next call opens a new one.
+    fn close(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        if let Some(wire) = slot.wire.take() {
+            self.sockets.ending(wire.socket());
+        }
+        slot.phase = Phase::Closed;
+        self.unpark(index);
+    }
+
+    /// Ends a connection with everything on it.
+    fn kill(&mut self, index: usize, how: Failure) {
+        let now = sys::clock_ns();
+        self.answers.clear();
+        let slot = &mut self.slots[index];
+        slot.wire = None;
+        slot.in_flight = 0;
+        let rests = matches!(how, Failure::Connect | Failure::NoLocalPort | Failure::NoDescriptor | Failure::Tls);
+        slot.phase = Phase::Closed;
+        if rests {
+            let until = self.turn_to_connect(now + REST_NS);
+            let slot = &mut self.slots[index];
+            (slot.phase, slot.until, slot.may_connect) = (Phase::Resting, until, true);
+        }
+        for number in index * self.depth..(index + 1) * self.depth {
+            let call = &mut self.calls[number];
+            if call.state == CallState::InFlight {
+                call.state = CallState::Free;
+                self.tally.failed(call.started, now, how);
+                self.in_flight -= 1;
+                self.source.failed(number as u32, self.share.counted.holds(now));
+                self.free_or_park(number as u32);
+            }
+        }
+        if !rests {
+            self.unpark(index);
+        }
+    }
+
+    #[inline]
+    fn free_or_park(&mut self, call: u32) {
+        if self.slots[call as usize / self.depth].takes_calls() {
+            self.free.push_back(call);
+        } else {
+            self.park(call);
+        }
+    }
+
+    /// A call waits until its slot takes calls again.
+    fn park(&mut self, call: u32) {
+        self.calls[call as usize].state = CallState::Parked;
+        self.slots[call as usize / self.depth].parked += 1;
+    }
+
+    fn unpark(&mut self, index: usize) {
+        if std::mem::take(&mut self.slots[index].parked) == 0 {
+            return;
+        }
+        for number in index * self.depth..(index + 1) * self.depth {
+            if self.calls[number].state == CallState::Parked {
+                self.calls[number].state = CallState::Free;
+                self.free.push_back(number as u32);
+            }
+        }
     }
 
     /// What is not worth doing per request: timeouts, rests, telling how far we are.
     fn do_chores(&mut self, now: u64, published: &Published) {
+        if self.in_flight > 0 {
+            self.time_out(now);
+        }
         for index in 0..self.slots.len() {
             let slot = &mut self.slots[index];
-            match slot.phase {
-                Phase::Connecting | Phase::Busy if now.saturating_sub(slot.started) > self.script.timeout_ns => {
-                    self.fail(index, Failure::Timeout);
-                }
-                Phase::Resting | Phase::Closing if slot.until <= now => {
-                    slot.socket = None;
-                    self.release(index);
-                }
-                Phase::Idle | Phase::Connecting | Phase::Busy | Phase::Closing | Phase::Resting => {}
+            if matches!(slot.phase, Phase::Resting | Phase::Closing) && slot.until <= now {
+                self.close(index);
             }
         }
-        published.completed.store(self.tally.completed, Ordering::Relaxed);
-        published.failed.store(self.tally.errors.total(), Ordering::Relaxed);
-        self.counting = self.counted.holds(now);
-        let edges = [self.counted.start_ns, self.counted.end_ns];
+        let open = self.slots.iter().filter(|slot| slot.wire.is_some()).count();
+        published.tell(&self.tally, P::SCHEDULED, self.in_flight, open as u64);
+        self.counting = self.share.counted.holds(now);
+        let edges = [self.share.counted.start_ns, self.share.counted.end_ns];
         let next_edge = edges.into_iter().find(|edge| *edge > now).unwrap_or(u64::MAX);
         self.next_chore = next_edge.min(now + CHORE_EVERY_NS);
+    }
+
+    fn time_out(&mut self, now: u64) {
+        for number in 0..self.calls.len() {
+            let call = self.calls[number];
+            if call.state != CallState::InFlight || now.saturating_sub(call.started) <= self.route.timeout_ns {
+                continue;
+            }
+            let index = number / self.depth;
+            let slot = &mut self.slots[index];
+            if slot.phase == Phase::Connecting || !self.protocol.cancel(&mut slot.link, number as u32, &mut slot.out) {
+                self.kill(index, Failure::Timeout);
+                continue;
+            }
+            slot.in_flight -= 1;
+            self.in_flight -= 1;
+            self.calls[number].state = CallState::Free;
+            self.tally.failed(call.started, now, Failure::Timeout);
+            self.source.failed(number as u32, self.share.counted.holds(now));
+            self.free_or_park(number as u32);
+            self.flush(index);
+        }
     }
 
     /// Ends the counted time, at the latest at its end. What the schedule still held was intended, but never sent.
     fn stop_sending(&mut self, now: u64) {
         self.sending = false;
         self.counting = false;
-        let end = self.counted.end_ns.min(now).max(self.counted.start_ns);
-        self.counted.end_ns = end;
-        if P::SCHEDULED {
+        let counted = &mut self.share.counted;
+        let end = counted.end_ns.min(now).max(counted.start_ns);
+        counted.end_ns = end;
+        if P::SCHEDULED && self.share.requests_max > 0 {
             while let Some(intended) = self.pacer.take(end.saturating_sub(1)) {
-                self.tally.intended += u64::from(self.counted.holds(intended));
+                self.tally.intended += u64::from(self.share.counted.holds(intended));
             }
         }
-        let in_flight = self.slots.iter().filter(|s| matches!(s.phase, Phase::Connecting | Phase::Busy));
-        self.tally.in_flight_ns += in_flight.map(|s| self.counted.overlap(s.started, end)).sum::<u64>();
-        // Whatever ends from now on has been added already, and is not counted.
-        self.tally.counted = Counted { start_ns: self.counted.start_ns, end_ns: end };
-        self.slots.iter_mut().for_each(|s| s.started = s.started.max(end));
-    }
-
-    fn none_in_flight(&self) -> bool {
-        !self.slots.iter().any(|s| matches!(s.phase, Phase::Connecting | Phase::Busy))
+        let in_flight = self.calls.iter_mut().filter(|call| call.state == CallState::InFlight);
+        for call in in_flight {
+            self.tally.in_flight_ns += self.share.counted.overlap(call.started, end);
+            // Whatever ends from now on has been added already, and is not counted.
+            call.started = call.started.max(end);
+        }
+        self.tally.counted = self.share.counted;
+        for wire in self.slots.iter().filter_map(|slot| slot.wire.as_ref()) {
+            self.sockets.ask(wire.socket());
+        }
     }
 }
 
@@ -435,37 +692,5 @@ fn connect_failure(error: &io::Error) -> Failure {
         Some(libc::EADDRNOTAVAIL) => Failure::NoLocalPort,
         Some(libc::EMFILE | libc::ENFILE) => Failure::NoDescriptor,
         _ => Failure::Connect,
-    }
-}
-
-/// CPU time of this thread between the edges of the counted time.
-#[derive(Default)]
-struct Usage {
-    first: Option<(u64, f64, f64)>,
-    last: Option<(u64, f64, f64)>,
-}
-
-impl Usage {
-    fn see(&mut self, now: u64, counted: Counted) {
-        if self.first.is_none() && now >= counted.start_ns {
-            let (user, system) = sys::thread_cpu_us();
-            self.first = Some((now, user, system));
-        }
-    }
-
-    fn end(&mut self, now: u64) {
-        let (user, system) = sys::thread_cpu_us();
-        self.last = Some((now, user, system));
-    }
-
-    fn total(&self) -> ThreadUse {
-        match (self.first, self.last) {
-            (Some((from, user_0, system_0)), Some((to, user_1, system_1))) => ThreadUse {
-                user_us: user_1 - user_0,
-                system_us: system_1 - system_0,
-                wall_us: to.saturating_sub(from) as f64 / 1e3,
-            },
-            (None, _) | (_, None) => ThreadUse::default(),
-        }
     }
 }

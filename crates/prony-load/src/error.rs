@@ -2,7 +2,8 @@
 //!
 //! Failed requests are no errors here: they are counted in the result.
 
-use std::net::{IpAddr, SocketAddr};
+use crate::target::Endpoint;
+use std::net::IpAddr;
 
 /// Why a load could not begin, or had to end without a result.
 #[derive(Debug, thiserror::Error)]
@@ -14,12 +15,6 @@ pub enum LoadError {
         url: String,
         /// What is wrong with it.
         why: String,
-    },
-    /// An https URL.
-    #[error("`{url}`: TLS is not spoken yet; load the plain `http://` port of the server, or one in front of TLS")]
-    Tls {
-        /// As the person wrote it.
-        url: String,
     },
     /// A field of the workload makes no sense.
     #[error("`{item}`: {why}")]
@@ -47,17 +42,17 @@ pub enum LoadError {
     },
     /// Nobody listens.
     #[error(
-        "{address} refused the connection: nothing listens there; start the server (see `ss -ltn`), or correct the port"
+        "{endpoint} refused the connection: nothing listens there; start the server (see `ss -ltn`), or correct the port"
     )]
     Refused {
-        /// Address and port.
-        address: SocketAddr,
+        /// Address and port, or path.
+        endpoint: Endpoint,
     },
     /// No connection came about.
-    #[error("{address} cannot be reached ({why}); check the route (`ip route get {}`) and firewalls", address.ip())]
+    #[error("{endpoint} cannot be reached ({why}); {}", next_to_reach(endpoint))]
     Unreachable {
-        /// Address and port.
-        address: SocketAddr,
+        /// Address and port, or path.
+        endpoint: Endpoint,
         /// What the kernel said.
         why: String,
     },
@@ -86,4 +81,19 @@ pub enum LoadError {
         /// The next step.
         next: &'static str,
     },
+    /// No TLS connection came about.
+    #[error("no TLS connection to {endpoint}: {why}")]
+    Handshake {
+        /// Address and port, or path.
+        endpoint: Endpoint,
+        /// What was seen, and the next step.
+        why: String,
+    },
+}
+
+fn next_to_reach(endpoint: &Endpoint) -> String {
+    match endpoint {
+        Endpoint::Tcp(address) => format!("check the route (`ip route get {}`) and firewalls", address.ip()),
+        Endpoint::Unix(_) => "check the path, and that the server listens on it (`ss -lx`)".to_string(),
+    }
 }

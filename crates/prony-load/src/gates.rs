@@ -1,8 +1,9 @@
 //! Validity gates: does a result tell about the stack, or about the generator?
 //!
-//! Pure. Invariant: every gate says what was seen against what was allowed, whether it held or not; a gate that does not
+//! Pure. Segments sent again are told with the result and are no gate: loss on the path belongs to what is measured. Invariant: every gate says what was seen against what was allowed, whether it held or not; a gate that does not
 //! apply to a load is left out.
 
+use crate::surroundings::Surroundings;
 use crate::tally::BUCKET_NS;
 use prony_model::LoadPlan;
 use prony_model::load::{Gate, LoadResult};
@@ -21,8 +22,13 @@ const LITTLE_RESPONSES_PER_CONNECTION_MIN: f64 = 20.0;
 /// From this share of connections in flight on, all are taken to be busy: then the stack held the schedule up. A guess.
 const ALL_BUSY_SHARE: f64 = 0.9;
 
-/// Checks a result. `buckets`: completed responses in each tenth of a second.
-pub fn check(plan: &LoadPlan, result: &LoadResult, buckets: &[u64]) -> Vec<Gate> {
+/// Largest share of the time that the generator's control group may be throttled. A guess: 1 % moves p99.
+const THROTTLED_MAX: f64 = 0.01;
+/// Largest share of responses for which a backlog queue may drop a packet. A guess: each costs a retransmit of 200 ms, so
+/// that p99.9 is moved.
+const BACKLOG_DROPS_MAX: f64 = 0.001;
+/// Checks a result. `buckets`: completed responses in each tenth of a second; `around`: what happened meanwhile.
+pub fn check(plan: &LoadPlan, result: &LoadResult, buckets: &[u64], around: &Surroundings) -> Vec<Gate> {
     let gates = [
         rate(plan, result),
         schedule_lag(plan, result),
@@ -30,6 +36,8 @@ pub fn check(plan: &LoadPlan, result: &LoadResult, buckets: &[u64]) -> Vec<Gate>
         little(plan, result),
         Some(ports(result)),
         Some(descriptors(result)),
+        quota(result, around),
+        backlog(result, around),
         steady(result, buckets),
     ];
     gates.into_iter().flatten().collect()
@@ -42,7 +50,7 @@ fn gate(name: &str, held: bool, generator_limited: bool, detail: String) -> Gate
 /// In open loop a request waits when no connection is free. If all are busy, the stack is slower than the schedule: such a
 /// result is not valid at that rate, but it was not the generator that limited it.
 fn all_busy(plan: &LoadPlan, result: &LoadResult) -> bool {
-    result.in_flight_mean >= ALL_BUSY_SHARE * f64::from(plan.connections)
+    result.in_flight_mean >= ALL_BUSY_SHARE * f64::from(plan.connections * plan.depth)
 }
 
 fn busy_note(plan: &LoadPlan, result: &LoadResult) -> &'static str {
@@ -54,7 +62,10 @@ fn busy_note(plan: &LoadPlan, result: &LoadResult) -> &'static str {
 }
 
 fn rate(plan: &LoadPlan, result: &LoadResult) -> Option<Gate> {
-    let asked = plan.rate?;
+    let asked = match plan.rate {
+        Some(rate) => rate.to_string(),
+        None => plan.profile.as_ref().map(|_| "its profile".to_string())?,
+    };
     let missing = result.intended.saturating_sub(result.sent);
     let share = missing as f64 / result.intended.max(1) as f64;
     let detail = format!(
@@ -67,7 +78,7 @@ fn rate(plan: &LoadPlan, result: &LoadResult) -> Option<Gate> {
 }
 
 fn schedule_lag(plan: &LoadPlan, result: &LoadResult) -> Option<Gate> {
-    plan.rate?;
+    plan.is_open_loop().then_some(())?;
     let lag = result.schedule_lag.p99_us;
     let held = lag <= LAG_P99_US_MAX;
     let note = if held { "" } else { busy_note(plan, result) };
@@ -84,11 +95,11 @@ fn cpu(result: &LoadResult) -> Option<Gate> {
 
 /// Only for closed loops that keep their connections and lose no request: then every connection always has one in flight.
 fn little(plan: &LoadPlan, result: &LoadResult) -> Option<Gate> {
-    let connections = f64::from(plan.connections);
+    let connections = f64::from(plan.connections * plan.depth);
     let lost = result.errors.total() - result.errors.status;
     let reconnects = !plan.keepalive || plan.requests_per_connection.is_some();
     let enough = result.completed as f64 >= LITTLE_RESPONSES_PER_CONNECTION_MIN * connections;
-    if plan.rate.is_some() || reconnects || lost > 0 || !enough {
+    if plan.is_open_loop() || reconnects || plan.script.is_some() || lost > 0 || !enough {
         return None;
     }
     let seen = result.completed_per_s * result.latency_actual.mean_us / 1e6;
@@ -109,6 +120,32 @@ fn descriptors(result: &LoadResult) -> Gate {
     let next = "; raise `ulimit -n` at the generator, or use fewer connections";
     let detail = format!("{count} connections found no free file descriptor{}", if count > 0 { next } else { "" });
     gate("descriptors", count == 0, true, detail)
+}
+
+/// Left out when the control group cannot be read.
+fn quota(result: &LoadResult, around: &Surroundings) -> Option<Gate> {
+    let throttled_s = around.throttled_ns? as f64 / 1e9;
+    let share = throttled_s / result.duration_s.max(1e-9);
+    let held = share <= THROTTLED_MAX;
+    let next =
+        if held { "" } else { "; raise the CPU quota of the generator's control group (cpu.max, cpu.cfs_quota_us)" };
+    let detail = format!(
+        "the generator's control group was throttled for {:.1} % of the time, against at most 1 %{next}",
+        share * 100.0
+    );
+    Some(gate("quota", held, true, detail))
+}
+
+/// The queues belong to the machine: a stack on the same machine fills them too. Left out when they cannot be read.
+fn backlog(result: &LoadResult, around: &Surroundings) -> Option<Gate> {
+    let drops = around.backlog_drops?;
+    let held = drops as f64 <= BACKLOG_DROPS_MAX * result.responses_total as f64;
+    let next = if held { "" } else { "; raise `net.core.netdev_max_backlog` on this machine, or spread its load" };
+    let detail = format!(
+        "the backlog queues of this machine's CPUs dropped {drops} packets for {} responses, against at most 0.1 %{next}",
+        result.responses_total
+    );
+    Some(gate("backlog", held, true, detail))
 }
 
 /// Looks at every tenth of a second. Left out when the load was too short to tell.
@@ -140,6 +177,7 @@ mod tests {
             intended: 2000,
             sent: 2000,
             completed: 2000,
+            responses_total: 2000,
             completed_per_s: 1000.0,
             latency_actual: Latency { mean_us: 10_000.0, ..Default::default() },
             threads: vec![ThreadUse { user_us: 1e5, system_us: 1e6, wall_us: 2e6 }],
@@ -151,9 +189,10 @@ mod tests {
 
     fn check(change: impl FnOnce(&mut LoadPlan, &mut LoadResult), want: Expect) {
         let (mut plan, mut result) = healthy();
+        let around = Surroundings { throttled_ns: Some(1_000_000), backlog_drops: Some(2) };
         change(&mut plan, &mut result);
         let failed = |g: &Gate| format!("{} generator_limited={}: {}\n", g.name, g.generator_limited, g.detail);
-        let gates = super::check(&plan, &result, &[100; 20]);
+        let gates = super::check(&plan, &result, &[100; 20], &around);
         want.assert_eq(&gates.iter().filter(|g| !g.held).map(failed).collect::<String>());
     }
 
@@ -161,8 +200,9 @@ mod tests {
     fn a_healthy_load_holds_every_gate() {
         check(|_, _| {}, expect![""]);
         let (plan, result) = healthy();
-        let names: Vec<_> = super::check(&plan, &result, &[100; 20]).into_iter().map(|g| g.name).collect();
-        assert_eq!(names, ["cpu", "little", "ports", "descriptors", "steady"]);
+        let around = Surroundings { throttled_ns: Some(0), backlog_drops: None };
+        let names: Vec<_> = super::check(&plan, &result, &[100; 20], &around).into_iter().map(|g| g.name).collect();
+        assert_eq!(names, ["cpu", "little", "ports", "descriptors", "quota", "steady"]);
     }
 
     #[test]
@@ -209,10 +249,23 @@ mod tests {
     }
 
     #[test]
+    fn what_holds_the_generator_up_from_outside_is_named() {
+        let (plan, result) = healthy();
+        let around = Surroundings { throttled_ns: Some(500_000_000), backlog_drops: Some(5) };
+        let failed = super::check(&plan, &LoadResult { responses_total: 2000, ..result }, &[100; 20], &around);
+        let failed: String = failed.iter().filter(|g| !g.held).map(|g| format!("{}: {}\n", g.name, g.detail)).collect();
+        expect![[r#"
+            quota: the generator's control group was throttled for 25.0 % of the time, against at most 1 %; raise the CPU quota of the generator's control group (cpu.max, cpu.cfs_quota_us)
+            backlog: the backlog queues of this machine's CPUs dropped 5 packets for 2000 responses, against at most 0.1 %; raise `net.core.netdev_max_backlog` on this machine, or spread its load
+        "#]]
+        .assert_eq(&failed);
+    }
+
+    #[test]
     fn a_load_that_slows_down_is_not_steady() {
         let (plan, result) = healthy();
         let buckets: Vec<u64> = (0..20).map(|i| if i < 10 { 100 } else { 80 }).collect();
-        let gates = super::check(&plan, &result, &buckets);
+        let gates = super::check(&plan, &result, &buckets, &Surroundings::default());
         assert!(gates.iter().any(|g| g.name == "steady" && !g.held && !g.generator_limited), "{gates:?}");
     }
 }

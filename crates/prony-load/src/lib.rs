@@ -1,63 +1,74 @@
 //! Drives requests: pacer x protocol x stop rule, one loop; records intended and actual send time.
 //!
 //! [`run`] is called on a thread of the network namespace that the load shall come from; the threads it starts inherit that.
-//! This crate enters no namespace, reads no file and prints nothing. Invariants: a load ends at its time whatever the server
-//! does; memory is bounded by the plan, not by what the server sends; what the generator could not do is counted apart from
-//! what the stack could not do.
+//! This crate enters no namespace and prints nothing; of files it reads only the system's trust store and the counters of its
+//! own process. Invariants: a load ends at its time whatever the server does; memory is bounded by the plan, not by what the
+//! server sends; what the generator could not do is counted apart from what the stack could not do.
 
 pub mod error;
 pub mod gates;
+pub mod import;
+pub mod null_server;
 pub mod plan;
 pub mod target;
+pub mod tls;
 
+mod crew;
 mod engine;
+pub mod h1;
+pub mod h2;
+mod live;
 mod pacer;
+pub mod protocol;
 mod request;
 mod response;
+pub mod scenario;
+mod slot;
+mod sockets;
+mod source;
+mod surroundings;
 mod sys;
 mod tally;
+mod watch;
+mod wire;
 
 pub use error::LoadError;
 pub use plan::plan_from;
-pub use target::{Target, check_url, guard, is_own, is_private, resolve};
+pub use target::{Endpoint, Target, check_url, endpoints, guard, is_own, is_private, resolve};
 
-use engine::{Outcome, Published, Script, Worker};
-use pacer::{Closed, Open, Pacer};
-use prony_model::load::{LoadPlan, LoadResult};
-use prony_model::{Latency, Nanos};
-use request::{Choice, Requests};
+use crew::{Crew, Worked};
+use engine::{Outcome, Route};
+use h1::Http1;
+use h2::Http2;
+use prony_model::load::{LoadPlan, LoadProgress, LoadResult};
+use prony_model::script::{Feed, StepResult};
+use prony_model::{Latency, Nanos, Protocol};
+use scenario::{Scenario, StepTally};
+use source::Source;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use surroundings::Surroundings;
 use tally::{Counted, Tally};
+use tls::Tls;
 
-/// How often the caller hears of progress. A guess: smooth to the eye, nothing to the CPU.
-const PROGRESS_EVERY: Duration = Duration::from_millis(250);
-/// How often the caller's stop flag is looked at. A guess: a person does not notice 20 ms.
-const STOP_EVERY: Duration = Duration::from_millis(20);
+/// How often a server that is not there yet is asked again. A guess: a person does not notice 20 ms.
+const ASK_AGAIN_EVERY: Duration = Duration::from_millis(20);
 /// A server that refuses for this long is not about to come up. A guess, as in the issue: 1 s.
 const REFUSED_MAX: Duration = Duration::from_secs(1);
 /// Longest wait for the first connection. A guess: one retransmitted SYN (1 s, then 2 s; RFC 6298) may still get through.
 const FIRST_CONNECT_MAX: Duration = Duration::from_secs(4);
-/// Threads need this long to start and allocate before the schedule begins. Measured on this kind of machine: below 1 ms per thread.
-const START_NS: u64 = 5_000_000;
+/// Most requests in flight at once. A guess: 100 MB of places for them.
+const CALLS_MAX: u32 = 4_000_000;
+/// Longest time that a prepare phase may take. A guess: a person would have stopped it.
+const PREPARE_MAX: Nanos = Nanos(600_000_000_000);
 /// Descriptors that the process needs besides connections. A guess: recorder, probes and pipes need some dozens.
 const DESCRIPTORS_ELSEWHERE: u64 = 256;
-
-/// How far a load is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Time since the load began, warm-up included.
-    pub elapsed: Nanos,
-    /// Warm-up and counted time together.
-    pub total: Nanos,
-    /// Complete responses so far in the counted time.
-    pub completed: u64,
-    /// Failed requests so far in the counted time.
-    pub failed: u64,
-}
 
 /// Applies a load and waits for its end: at most warm-up, duration and half a second after the first connection. `stop` ends it
 /// early, and what was measured is returned as `interrupted`. `progress` is called on this thread, four times a second.
@@ -65,23 +76,91 @@ pub struct Progress {
 /// # Errors
 /// When the load cannot begin: a URL, plan or name that is wrong, nobody who listens, too few descriptors. Failures of
 /// requests are counted in the result instead.
-pub fn run(plan: &LoadPlan, stop: &AtomicBool, progress: &(dyn Fn(Progress) + Sync)) -> Result<LoadResult, LoadError> {
+pub fn run(
+    plan: &LoadPlan,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(LoadProgress) + Sync),
+) -> Result<LoadResult, LoadError> {
     let target = check_url(&plan.url)?;
     check_plan(plan)?;
-    let requests = Requests::render(plan, &target)?;
-    let threads = thread_count(plan);
-    let own_table = own_table_needed(plan.connections, threads)?;
-    let Some(address) = reachable(&resolve(&target)?, plan, stop)? else {
+    let tls = target.secure.then(|| Tls::from_plan(&plan.tls, &target.host, plan.protocol)).transpose()?;
+    // Mistakes in a scenario are found before anything is sent.
+    let mut scenario = Scenario::compile(plan, &target, None)?;
+    let Some(endpoints) = reachable(endpoints(&target, &plan.connect_to)?, plan, tls.as_ref(), stop)? else {
         return Ok(LoadResult { interrupted: true, ..LoadResult::default() });
     };
-    let per_connection = if plan.keepalive { plan.requests_per_connection.unwrap_or(u32::MAX) } else { 1 };
-    let script = Script { address, requests, timeout_ns: plan.timeout.0, requests_per_connection: per_connection };
-    let epoch_ns = sys::clock_ns() + START_NS;
-    let start_ns = epoch_ns + plan.warmup.0;
-    let counted = Counted { start_ns, end_ns: start_ns + plan.duration.0 };
-    let crew = Crew { plan, script: &script, threads, epoch_ns, counted, own_table };
-    let outcomes = crew.work(stop, progress)?;
-    Ok(result_of(plan, &outcomes))
+    let route = Route {
+        endpoints,
+        sources: plan.sources.clone(),
+        tls,
+        timeout_ns: plan.timeout.0,
+        deadline_ns: plan.deadline.map(|deadline| deadline.0),
+        requests_per_connection: if plan.keepalive { plan.requests_per_connection.unwrap_or(u32::MAX) } else { 1 },
+    };
+    if let Some(preparing) = Scenario::compile_prepare(plan, &target)? {
+        let Some(rows) = prepare(plan, preparing, &target, &route, stop, progress)? else {
+            return Ok(LoadResult { interrupted: true, ..LoadResult::default() });
+        };
+        scenario = Scenario::compile(plan, &target, Some(&rows))?;
+    }
+    let scenario = scenario.map(Arc::new);
+    let before = Surroundings::read(Path::new("/"));
+    let worked = send(plan, &target, &route, scenario.clone(), false, stop, progress)?;
+    let around = Surroundings::read(Path::new("/")).since(&before);
+    let result = result_of(plan, &worked.outcomes, scenario.as_deref(), &around);
+    Ok(LoadResult { intervals: worked.intervals, ..result })
+}
+
+/// Does the steps that come before the load, and gives what they saved. None: stopped meanwhile.
+fn prepare(
+    plan: &LoadPlan,
+    scenario: Scenario,
+    target: &Target,
+    route: &Route,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(LoadProgress) + Sync),
+) -> Result<Option<Feed>, LoadError> {
+    let connections = plan.script.as_ref().and_then(|s| s.prepare.as_ref()).map_or(1, |p| p.connections.max(1));
+    let closed = LoadPlan {
+        connections,
+        rate: None,
+        profile: None,
+        requests_max: None,
+        warmup: Nanos(0),
+        duration: PREPARE_MAX,
+        ..plan.clone()
+    };
+    let mut rows = scenario.prepared_rows();
+    let outcomes = send(&closed, target, route, Some(Arc::new(scenario)), true, stop, progress)?.outcomes;
+    if outcomes.iter().any(|outcome| outcome.interrupted) {
+        return Ok(None);
+    }
+    for outcome in outcomes {
+        match outcome.source {
+            Source::Fixed { .. } => {}
+            Source::Played(play) => play.into_prepared().into_iter().for_each(|more| rows.merge(more)),
+        }
+    }
+    rows.into_feed().map(Some)
+}
+
+/// Sends with the protocol of the plan.
+fn send(
+    plan: &LoadPlan,
+    target: &Target,
+    route: &Route,
+    scenario: Option<Arc<Scenario>>,
+    prepares: bool,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(LoadProgress) + Sync),
+) -> Result<Worked, LoadError> {
+    let threads = thread_count(plan);
+    let own_table = own_table_needed(plan.connections, threads)?;
+    let crew = Crew { plan, target, route, scenario, prepares, threads, own_table };
+    match plan.protocol {
+        Protocol::Http1 => crew.work(Http1::new(plan.depth, !plan.keepalive), stop, progress),
+        Protocol::Http2 => crew.work(Http2::new(plan.depth, &request::common(plan, target)), stop, progress),
+    }
 }
 
 fn check_plan(plan: &LoadPlan) -> Result<(), LoadError> {
@@ -91,6 +170,21 @@ fn check_plan(plan: &LoadPlan) -> Result<(), LoadError> {
     }
     if plan.duration.0 == 0 || plan.timeout.0 == 0 {
         return wrong("duration", "duration and timeout must be longer than 0");
+    }
+    if plan.depth == 0 || plan.connections.checked_mul(plan.depth).is_none_or(|calls| calls > CALLS_MAX) {
+        return wrong("depth", "connections times depth must be from 1 to 4,000,000");
+    }
+    if !plan.keepalive && plan.depth > 1 {
+        return wrong("depth", "a connection per request carries one request: leave keep-alive on, or depth at 1");
+    }
+    if plan.connect_rate.is_some_and(|r| !r.0.is_finite() || r.0 <= 0.0) {
+        return wrong("connect_rate", "a rate of 0 opens nothing: write more, or leave it out");
+    }
+    if plan.rate.is_some() && plan.profile.is_some() {
+        return wrong("profile", "both a rate and a profile are given: keep one");
+    }
+    if let Some(Err(error)) = plan.profile.as_ref().map(|profile| profile.check()) {
+        return wrong("profile", &error.to_string());
     }
     if plan.rate.is_some_and(|r| !r.0.is_finite() || r.0 <= 0.0) {
         return wrong("rate", "a rate of 0 sends nothing: write more, or leave it out for a closed loop");
@@ -125,152 +219,83 @@ fn own_table_needed(connections: u32, threads: u32) -> Result<bool, LoadError> {
     }
 }
 
-/// The first address that accepts a connection. One is made and closed, so that a server that is not there is an error and not a
-/// load of failures. None: stopped meanwhile. A generator out of ports or descriptors passes: its load will count that.
-fn reachable(addresses: &[SocketAddr], plan: &LoadPlan, stop: &AtomicBool) -> Result<Option<SocketAddr>, LoadError> {
+/// The endpoints to use: the first address of the name that accepts a connection, or all that were asked for. One connection
+/// is made and closed, so that a server that is not there is an error and not a load of failures. None: stopped meanwhile.
+/// A generator out of ports or descriptors passes: its load will count that.
+fn reachable(
+    endpoints: Vec<Endpoint>,
+    plan: &LoadPlan,
+    tls: Option<&Tls>,
+    stop: &AtomicBool,
+) -> Result<Option<Vec<Endpoint>>, LoadError> {
     let begun = Instant::now();
     let wait = FIRST_CONNECT_MAX.min(plan.timeout.into());
+    let all = plan.all_addresses || !plan.connect_to.is_empty();
     loop {
         let mut last = None;
-        for address in addresses {
-            match TcpStream::connect_timeout(address, wait) {
-                Ok(_) => return Ok(Some(*address)),
-                Err(e) if matches!(e.raw_os_error(), Some(libc::EADDRNOTAVAIL | libc::EMFILE | libc::ENFILE)) => {
-                    return Ok(Some(*address));
+        for endpoint in &endpoints {
+            match accepts(endpoint, wait) {
+                Ok(()) => {
+                    if let Some(tls) = tls {
+                        try_handshake(tls, endpoint, wait)?;
+                    }
+                    return Ok(Some(if all { endpoints } else { vec![endpoint.clone()] }));
                 }
-                Err(error) => last = Some((*address, error)),
+                Err(error) => last = Some((endpoint, error)),
             }
         }
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let (address, error) = last.expect("resolve() gives at least one address");
-        if error.kind() != ErrorKind::ConnectionRefused {
-            return Err(LoadError::Unreachable { address, why: error.to_string() });
+        let (endpoint, error) = last.expect("endpoints() gives at least one");
+        let endpoint = endpoint.clone();
+        if !matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) {
+            return Err(LoadError::Unreachable { endpoint, why: error.to_string() });
         }
         if begun.elapsed() >= REFUSED_MAX {
-            return Err(LoadError::Refused { address });
+            let why = error.to_string();
+            return Err(if error.kind() == ErrorKind::NotFound {
+                LoadError::Unreachable { endpoint, why }
+            } else {
+                LoadError::Refused { endpoint }
+            });
         }
-        thread::sleep(STOP_EVERY);
+        thread::sleep(ASK_AGAIN_EVERY);
     }
 }
 
-/// The threads of one load.
-struct Crew<'a> {
-    plan: &'a LoadPlan,
-    script: &'a Script,
-    threads: u32,
-    epoch_ns: u64,
-    counted: Counted,
-    own_table: bool,
+/// One handshake, so that a certificate that is not accepted is an error and not a load of failures.
+fn try_handshake(tls: &Tls, endpoint: &Endpoint, wait: Duration) -> Result<(), LoadError> {
+    let until = Instant::now() + wait;
+    let failed = |why: String| LoadError::Handshake { endpoint: endpoint.clone(), why };
+    let unreachable = |e: io::Error| LoadError::Unreachable { endpoint: endpoint.clone(), why: e.to_string() };
+    let told = match endpoint {
+        Endpoint::Tcp(address) => {
+            let mut stream = TcpStream::connect_timeout(address, wait).map_err(unreachable)?;
+            stream.set_read_timeout(Some(wait)).map_err(unreachable)?;
+            tls.trial(&mut stream, until)
+        }
+        Endpoint::Unix(path) => {
+            let mut stream = UnixStream::connect(path).map_err(unreachable)?;
+            stream.set_read_timeout(Some(wait)).map_err(unreachable)?;
+            tls.trial(&mut stream, until)
+        }
+    };
+    told.map(drop).map_err(failed)
 }
 
-impl Crew<'_> {
-    /// Starts the threads, watches over them, and collects what they bring.
-    fn work(&self, stop: &AtomicBool, progress: &(dyn Fn(Progress) + Sync)) -> Result<Vec<Outcome>, LoadError> {
-        let halt = AtomicBool::new(false);
-        let published: Vec<Published> = (0..self.threads).map(|_| Published::default()).collect();
-        thread::scope(|scope| {
-            let spawn = |number: u32| {
-                let (halt, published) = (&halt, &published[number as usize]);
-                let named = thread::Builder::new().name(format!("load-{number}"));
-                named.spawn_scoped(scope, move || {
-                    let outcome = self.work_alone(number, halt, published);
-                    if outcome.is_err() {
-                        halt.store(true, Ordering::Relaxed);
-                    }
-                    outcome
-                })
-            };
-            let mut workers = Vec::new();
-            for number in 0..self.threads {
-                match spawn(number) {
-                    Ok(worker) => workers.push(worker),
-                    Err(source) => {
-                        halt.store(true, Ordering::Relaxed);
-                        return Err(LoadError::System { call: "clone", source, next: "use fewer threads" });
-                    }
-                }
-            }
-            let mut told = Instant::now();
-            while !workers.iter().all(|w| w.is_finished()) {
-                thread::sleep(STOP_EVERY);
-                if stop.load(Ordering::Relaxed) {
-                    halt.store(true, Ordering::Relaxed);
-                }
-                if told.elapsed() >= PROGRESS_EVERY {
-                    told = Instant::now();
-                    progress(self.progress(&published));
-                }
-            }
-            let join = |worker: thread::ScopedJoinHandle<'_, _>| match worker.join() {
-                Ok(outcome) => outcome,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            workers.into_iter().map(join).collect()
-        })
-    }
-
-    fn progress(&self, published: &[Published]) -> Progress {
-        let total = Nanos(self.plan.warmup.0 + self.plan.duration.0);
-        Progress {
-            elapsed: Nanos(sys::clock_ns().saturating_sub(self.epoch_ns)).min(total),
-            total,
-            completed: published.iter().map(|p| p.completed.load(Ordering::Relaxed)).sum(),
-            failed: published.iter().map(|p| p.failed.load(Ordering::Relaxed)).sum(),
-        }
-    }
-
-    fn work_alone(&self, number: u32, halt: &AtomicBool, published: &Published) -> Result<Outcome, LoadError> {
-        let plan = self.plan;
-        sys::precise_timers();
-        if let Some(cpu) = plan.cpus.get(number as usize % plan.cpus.len().max(1)) {
-            let next = "name CPUs that are online and allowed here (`nproc`, `taskset -p $$`)";
-            sys::pin(*cpu).map_err(|source| LoadError::System { call: "sched_setaffinity", source, next })?;
-        }
-        if self.own_table {
-            let next = "use fewer connections, or raise `ulimit -n`";
-            sys::own_descriptors().map_err(|source| LoadError::System {
-                call: "unshare(CLONE_FILES)",
-                source,
-                next,
-            })?;
-        }
-        let share = |total: u32| total / self.threads + u32::from(number < total % self.threads);
-        let connections = share(plan.connections);
-        let seed = plan.seed.wrapping_add(u64::from(number) << 32);
-        let first = self.script.requests.list.len() * number as usize / self.threads as usize;
-        let choice = Choice::new(first, seed);
-        match plan.rate {
-            None => self.finish(Closed, choice, connections, halt, published),
-            Some(rate) => {
-                let per_s = rate.0 * f64::from(connections) / f64::from(plan.connections);
-                let phase = f64::from(number) / f64::from(self.threads);
-                // Arrivals and choices must not follow the same random numbers.
-                let pacer = Open::new(plan.arrivals, per_s, self.epoch_ns, phase, !seed);
-                self.finish(pacer, choice, connections, halt, published)
-            }
-        }
-    }
-
-    fn finish<P: Pacer>(
-        &self,
-        pacer: P,
-        choice: Choice,
-        connections: u32,
-        halt: &AtomicBool,
-        published: &Published,
-    ) -> Result<Outcome, LoadError> {
-        let work = || Worker::new(self.script, pacer, choice, connections, self.counted)?.run(halt, published);
-        work().map_err(|source: io::Error| LoadError::System {
-            call: "epoll_pwait2",
-            source,
-            next: "prony needs Linux 5.11 or later, and `ulimit -n` must leave room for one descriptor per thread",
-        })
+fn accepts(endpoint: &Endpoint, wait: Duration) -> io::Result<()> {
+    let tried = match endpoint {
+        Endpoint::Tcp(address) => TcpStream::connect_timeout(address, wait).map(drop),
+        Endpoint::Unix(path) => UnixStream::connect(path).map(drop),
+    };
+    match tried {
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EADDRNOTAVAIL | libc::EMFILE | libc::ENFILE)) => Ok(()),
+        tried => tried,
     }
 }
 
-fn result_of(plan: &LoadPlan, outcomes: &[Outcome]) -> LoadResult {
+fn result_of(plan: &LoadPlan, outcomes: &[Outcome], scenario: Option<&Scenario>, around: &Surroundings) -> LoadResult {
     let (first, rest) = outcomes.split_first().expect("there is at least one thread");
     let mut counted = first.tally.counted;
     counted.end_ns = outcomes.iter().map(|o| o.tally.counted.end_ns).max().unwrap_or(counted.end_ns);
@@ -278,24 +303,29 @@ fn result_of(plan: &LoadPlan, outcomes: &[Outcome]) -> LoadResult {
     // Buckets are as many as the plan's whole time has; of an interrupted load the rest is empty.
     let mut sum = Tally::new(Counted { end_ns: counted.start_ns + plan.duration.0, ..counted });
     sum.merge(&first.tally);
-    rest.iter().for_each(|o| sum.merge(&o.tally));
+    let mut sockets = first.sockets.clone();
+    for outcome in rest {
+        sum.merge(&outcome.tally);
+        sockets.merge(&outcome.sockets);
+    }
     let duration_s = duration_ns as f64 / 1e9;
     let per_s = |count: u64| if duration_ns == 0 { 0.0 } else { count as f64 / duration_s };
     let in_second: Vec<u64> = sum.buckets.chunks(10).map(|tenths| tenths.iter().sum()).collect();
     let actual = sum.latency_actual.to_latency();
-    let (latency, lag) = match plan.rate {
-        None => (actual.clone(), Latency::default()),
-        Some(_) => (sum.latency.to_latency(), sum.lag.to_latency()),
+    let (latency, lag) = match plan.is_open_loop() {
+        false => (actual.clone(), Latency::default()),
+        true => (sum.latency.to_latency(), sum.lag.to_latency()),
     };
     let codes = (0u16..).zip(sum.statuses.iter().copied());
     let mut result = LoadResult {
         counted_from_ns: counted.start_ns,
+        counted_from_unix_ms: calendar_ms(counted.start_ns),
         duration_s,
         intended: sum.intended,
         sent: sum.sent,
         completed: sum.completed,
         responses_total: sum.responses_total,
-        good_per_s: per_s(sum.completed - sum.errors.status),
+        good_per_s: per_s(sum.completed - sum.errors.status - sum.errors.check),
         completed_per_s: per_s(sum.completed),
         bytes_in: sum.bytes_in,
         bytes_out: sum.bytes_out,
@@ -308,9 +338,31 @@ fn result_of(plan: &LoadPlan, outcomes: &[Outcome]) -> LoadResult {
         per_second: in_second.into_iter().take((duration_ns / 1_000_000_000) as usize).collect(),
         threads: outcomes.iter().map(|o| o.usage).collect(),
         in_flight_mean: if duration_ns == 0 { 0.0 } else { sum.in_flight_ns as f64 / duration_ns as f64 },
+        sockets: sockets.facts(),
+        intervals: Vec::new(),
+        steps: scenario.map(|scenario| steps_of(scenario, outcomes)).unwrap_or_default(),
         gates: Vec::new(),
         interrupted: outcomes.iter().any(|o| o.interrupted),
     };
-    result.gates = gates::check(plan, &result, &sum.buckets);
+    result.gates = gates::check(plan, &result, &sum.buckets, around);
     result
+}
+
+/// A moment of the monotonic clock on the calendar, in milliseconds since 1970.
+fn calendar_ms(at_ns: u64) -> u64 {
+    let ago = Duration::from_nanos(sys::clock_ns().saturating_sub(at_ns));
+    let then = SystemTime::now().checked_sub(ago).and_then(|then| then.duration_since(UNIX_EPOCH).ok());
+    then.map_or(0, |since| since.as_millis() as u64)
+}
+
+/// What the steps of a scenario did, over all threads.
+fn steps_of(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<StepResult> {
+    let mut sums: Vec<StepTally> = scenario.tallies();
+    for outcome in outcomes {
+        match &outcome.source {
+            Source::Fixed { .. } => {}
+            Source::Played(play) => sums.iter_mut().zip(play.tallies()).for_each(|(sum, more)| sum.merge(more)),
+        }
+    }
+    (0..).zip(&sums).map(|(step, sum)| sum.to_result(scenario.step_label(step))).collect()
 }

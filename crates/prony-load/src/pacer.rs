@@ -3,8 +3,13 @@
 //! It reads no clock and holds no queue. Invariant: the schedule of an open loop does not depend on the answers. Requests that
 //! wait for a connection take no memory: the schedule is simply drawn later, with the same intended times.
 
+mod schedule;
+
+pub use schedule::Schedule;
+
 use prony_model::Arrivals;
 use prony_stats::random::Random;
+use schedule::{Curve, Kind, Piece};
 
 /// Decides when requests begin. Times are nanoseconds on the monotonic clock.
 pub trait Pacer {
@@ -14,7 +19,7 @@ pub trait Pacer {
     /// Takes the next request if it may begin at `now`: its intended time.
     fn take(&mut self, now: u64) -> Option<u64>;
 
-    /// When the next request may begin, for a connection that is free.
+    /// When the next request may begin, for a connection that is free; [`u64::MAX`] when there is none any more.
     fn next(&self) -> u64;
 }
 
@@ -35,52 +40,124 @@ impl Pacer for Closed {
     }
 }
 
-/// Open loop: requests begin at their times, whatever the answers do.
-pub struct Open {
-    epoch_ns: u64,
-    /// Time of the next arrival since `epoch_ns`. A float counts nanoseconds exactly for 100 days.
-    next_ns: f64,
-    gap_ns: f64,
-    /// Number of evenly spaced arrivals so far: multiplied, not summed, so that no error builds up.
-    arrivals: u64,
-    offset_ns: f64,
-    random: Option<Random>,
+/// Which part of a schedule one thread takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// The thread's number, from 0.
+    pub number: u32,
+    /// Threads in all.
+    pub threads: u32,
+    /// The thread's share of the rate; the shares of all threads add up to 1.
+    pub share: f64,
 }
 
-impl Open {
-    /// One thread's part of the schedule: `per_s` arrivals per second from `epoch_ns` on. `phase` (0 to 1) shifts evenly
-    /// spaced arrivals by that part of a gap, so that the threads together are evenly spaced too. Independent
-    /// streams of several threads add up to a Poisson stream by themselves.
-    pub fn new(arrivals: Arrivals, per_s: f64, epoch_ns: u64, phase: f64, seed: u64) -> Self {
-        let gap_ns = 1e9 / per_s;
-        let mut open = Self { epoch_ns, next_ns: 0.0, gap_ns, arrivals: 0, offset_ns: phase * gap_ns, random: None };
-        match arrivals {
-            Arrivals::Constant => open.next_ns = open.offset_ns,
-            Arrivals::Poisson => {
-                open.random = Some(Random::new(seed));
-                open.advance();
+/// Open loop: requests begin at their times, whatever the answers do.
+pub struct Open<'a> {
+    epoch_ns: u64,
+    /// The next intended time on the monotonic clock.
+    next_ns: u64,
+    walk: Walk<'a>,
+}
+
+/// Where in the schedule a thread is.
+enum Walk<'a> {
+    Curve(Spaced<'a>),
+    /// Every `step`-th of given times.
+    Times {
+        times: &'a [u64],
+        next: usize,
+        step: usize,
+    },
+}
+
+/// Arrivals spaced by a cumulative rate. They are spaced in *arrivals of the whole load*, where the rate is 1, and put on the
+/// clock by the inverse of the cumulative rate: a Poisson process of rate 1 becomes one of the wanted rate (Cinlar 1975,
+/// "Introduction to Stochastic Processes", 4.7; Devroye 1986, "Non-Uniform Random Variate Generation", VI.1.3), and even
+/// spacing stays as even as the rate allows.
+struct Spaced<'a> {
+    curve: &'a Curve,
+    /// The piece that the last arrival was in.
+    piece: Piece,
+    /// Arrivals of the whole load per arrival of this thread.
+    stride: f64,
+    spacing: Spacing,
+}
+
+enum Spacing {
+    /// Multiplied, not summed, so that no error builds up.
+    Even { arrivals: u64, offset: f64 },
+    /// Independent streams of several threads add up to a Poisson stream by themselves.
+    Poisson { random: Random, count: f64 },
+}
+
+impl<'a> Open<'a> {
+    /// One thread's part of the schedule, which begins at `epoch_ns`. Even arrivals of threads with equal shares are together
+    /// as even as those of one; of given times a thread takes every k-th. `seed` must differ from thread to thread.
+    pub fn new(schedule: &'a Schedule, arrivals: Arrivals, part: Part, epoch_ns: u64, seed: u64) -> Self {
+        let walk = match &schedule.kind {
+            Kind::Times(times) => Walk::Times { times, next: part.number as usize, step: part.threads.max(1) as usize },
+            Kind::Curve(curve) => {
+                let stride = 1.0 / part.share;
+                let spacing = match arrivals {
+                    Arrivals::Constant => {
+                        let offset = f64::from(part.number) * stride / f64::from(part.threads.max(1));
+                        Spacing::Even { arrivals: 0, offset }
+                    }
+                    Arrivals::Poisson => Spacing::Poisson { random: Random::new(seed), count: 0.0 },
+                };
+                Walk::Curve(Spaced { curve, piece: Piece::BEFORE, stride, spacing })
             }
-        }
+        };
+        let mut open = Self { epoch_ns, next_ns: epoch_ns, walk };
+        open.advance();
         open
     }
 
     #[inline]
     fn advance(&mut self) {
-        self.arrivals += 1;
-        match &mut self.random {
-            None => self.next_ns = self.offset_ns + self.arrivals as f64 * self.gap_ns,
-            Some(random) => self.next_ns += random.exponential(self.gap_ns),
-        }
+        let since_epoch = match &mut self.walk {
+            Walk::Curve(spaced) => spaced.next_ns(),
+            Walk::Times { times, next, step } => {
+                let time = times.get(*next).copied();
+                *next = next.saturating_add(*step);
+                time
+            }
+        };
+        // Never back: rounding could, by a nanosecond, between arrivals closer than that.
+        self.next_ns = since_epoch.map_or(u64::MAX, |ns| self.epoch_ns.saturating_add(ns)).max(self.next_ns);
     }
 }
 
-impl Pacer for Open {
+impl Spaced<'_> {
+    /// Time of the next arrival since the epoch; none when the rate is 0 for ever.
+    #[inline]
+    fn next_ns(&mut self) -> Option<u64> {
+        let count = match &mut self.spacing {
+            Spacing::Even { arrivals, offset } => {
+                let count = *arrivals as f64 * self.stride + *offset;
+                *arrivals += 1;
+                count
+            }
+            Spacing::Poisson { random, count } => {
+                *count += random.exponential(self.stride);
+                *count
+            }
+        };
+        if count >= self.piece.end_count {
+            self.piece = self.curve.piece_at(count)?;
+        }
+        // A float counts nanoseconds exactly for 100 days.
+        Some(self.piece.time_ns(count) as u64)
+    }
+}
+
+impl Pacer for Open<'_> {
     const SCHEDULED: bool = true;
 
     #[inline]
     fn take(&mut self, now: u64) -> Option<u64> {
-        let due = self.next();
-        if due > now {
+        let due = self.next_ns;
+        if due > now || due == u64::MAX {
             return None;
         }
         self.advance();
@@ -89,61 +166,9 @@ impl Pacer for Open {
 
     #[inline]
     fn next(&self) -> u64 {
-        self.epoch_ns + self.next_ns as u64
+        self.next_ns
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: u64 = 1_000_000_000;
-
-    fn times(mut pacer: Open, until: u64) -> Vec<u64> {
-        std::iter::from_fn(|| pacer.take(until)).collect()
-    }
-
-    #[test]
-    fn constant_arrivals_are_even_over_all_threads() {
-        let part = |phase| times(Open::new(Arrivals::Constant, 500.0, SECOND, phase, 1), 2 * SECOND - 1);
-        let mut all = [part(0.0), part(0.5)].concat();
-        all.sort_unstable();
-        assert_eq!(all.len(), 1000);
-        assert_eq!((all[0], all[1] - all[0], all[999] - all[998]), (SECOND, 1_000_000, 1_000_000));
-    }
-
-    #[test]
-    fn an_awkward_rate_does_not_drift() {
-        let all = times(Open::new(Arrivals::Constant, 70_001.0, 0, 0.0, 1), 100 * SECOND - 1);
-        assert_eq!(all.len(), 7_000_100);
-    }
-
-    #[test]
-    fn the_schedule_does_not_depend_on_when_it_is_asked() {
-        let mut late = Open::new(Arrivals::Poisson, 1000.0, 0, 0.0, 7);
-        let mut prompt = Open::new(Arrivals::Poisson, 1000.0, 0, 0.0, 7);
-        for _ in 0..1000 {
-            let due = prompt.next();
-            assert_eq!(prompt.take(due.saturating_sub(1)), None, "not before its time");
-            assert_eq!(prompt.take(due), late.take(SECOND * 60));
-        }
-    }
-
-    /// Gaps of a Poisson process are exponential: Kolmogorov-Smirnov distance below its 0.1 % critical value 1.95 / sqrt(n)
-    /// (Massey 1951), a count within 4 sigma, and no correlation of one gap with the next.
-    #[test]
-    fn poisson_gaps_are_exponential_and_independent() {
-        let rate = 10_000.0;
-        let all = times(Open::new(Arrivals::Poisson, rate, 0, 0.0, 42), 10 * SECOND);
-        let count = all.len() as f64;
-        assert!((count - 100_000.0).abs() < 4.0 * 100_000f64.sqrt(), "{count}");
-        let gaps: Vec<f64> = all.windows(2).map(|w| (w[1] - w[0]) as f64 * rate / 1e9).collect();
-        let mut sorted = gaps.clone();
-        sorted.sort_by(f64::total_cmp);
-        let n = sorted.len() as f64;
-        let distance = sorted.iter().enumerate().map(|(i, x)| ((1.0 - (-x).exp()) - (i as f64 + 0.5) / n).abs());
-        assert!(distance.fold(0.0, f64::max) < 1.95 / n.sqrt());
-        let lagged: f64 = gaps.windows(2).map(|w| (w[0] - 1.0) * (w[1] - 1.0)).sum::<f64>() / n;
-        assert!(lagged.abs() < 4.0 / n.sqrt(), "correlation {lagged}");
-    }
-}
+mod tests;

@@ -4,20 +4,23 @@
 
 use crate::error::LoadError;
 use crate::target::check_url;
-use prony_model::{LoadPlan, RequestSpec, Stack};
+use prony_model::{LoadPlan, Protocol, RequestSpec, Stack};
 
 /// Most paths that a pattern may stand for. A guess: enough to defeat any cache of small files.
 const PATHS_MAX: u32 = 100_000;
 /// Largest body that `body_bytes` makes. A guess: half of what rendered requests may take.
 const BODY_BYTES_MAX: u64 = 128 * 1024 * 1024;
+/// Streams of a connection of HTTP/2 unless said otherwise. A guess: what a page loads at once; h2load's own default is 1.
+const STREAMS: u32 = 10;
 /// What a body of `body_bytes` is made of.
 const FILLER: u8 = b'x';
 
-/// The plan of a stack's workload at its entry. `read_file` reads `workload.body_file`, the only file there is.
+/// The plan of a stack's workload at its entry. `read_file` reads the files that it names:
+/// body, certificates, feeds.
 /// Warm-up and duration are the defaults; the caller sets its own.
 ///
 /// # Errors
-/// [`LoadError::Url`], [`LoadError::Tls`], and [`LoadError::Plan`] that names the key.
+/// [`LoadError::Url`], and [`LoadError::Plan`] that names the key.
 pub fn plan_from(stack: &Stack, read_file: &dyn Fn(&str) -> std::io::Result<Vec<u8>>) -> Result<LoadPlan, LoadError> {
     check_url(&stack.entry)?;
     let workload = &stack.workload;
@@ -32,7 +35,18 @@ pub fn plan_from(stack: &Stack, read_file: &dyn Fn(&str) -> std::io::Result<Vec<
     }
     let cpus = stack.generator().and_then(|(_, host)| host.cpus.as_ref());
     let plan = LoadPlan::to(&stack.entry);
+    let protocol = if workload.http2 { Protocol::Http2 } else { Protocol::Http1 };
     Ok(LoadPlan {
+        protocol,
+        depth: workload.depth.unwrap_or(if workload.http2 { STREAMS } else { plan.depth }),
+        tls: crate::tls::plan_from(&workload.tls, read_file)?,
+        connect_to: workload.connect_to.clone(),
+        all_addresses: workload.all_addresses,
+        sources: workload.sources.clone(),
+        connect_rate: workload.connect_rate,
+        profile: workload.profile.clone(),
+        deadline: workload.deadline,
+        script: crate::scenario::script_from(workload, read_file)?,
         connections: workload.connections,
         cpus: cpus.map(|list| list.as_slice().to_vec()).unwrap_or_default(),
         rate: workload.rate,

@@ -1,39 +1,39 @@
-//! What is sent: requests rendered to bytes once, and the choice among them.
+//! What is sent: requests encoded once, and the choice among them.
 //!
-//! It does no IO. Invariant: choosing a request neither allocates nor renders.
+//! It does no IO. Invariant: choosing a request neither allocates nor encodes.
 
 use crate::error::LoadError;
+use crate::protocol::{Encoded, Message, Protocol};
 use crate::target::Target;
 use prony_model::{LoadPlan, RequestSpec};
 use prony_stats::random::Random;
 
-/// Most memory for rendered requests. A guess: leaves room on a machine of 1 GiB.
-const RENDERED_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most memory for encoded requests. A guess: leaves room on a machine of 1 GiB.
+const ENCODED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// A request as it goes on the wire.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// Head and body.
-    pub bytes: Box<[u8]>,
-    /// Whether it is a HEAD request, whose response has no body.
-    pub head: bool,
-}
-
-/// Every request of a load.
+/// Every request of a load, ready to be sent.
 #[derive(Clone, Debug)]
 pub struct Requests {
     /// In the order of the plan.
-    pub list: Vec<Request>,
+    pub list: Vec<Encoded>,
+    /// How often each.
+    pub mix: Mix,
+}
+
+/// How often each of several things is chosen.
+#[derive(Clone, Debug)]
+pub struct Mix {
+    count: usize,
     /// Sums of the weights, scaled to 1; empty when all weights are equal.
     cumulative: Vec<f64>,
 }
 
 impl Requests {
-    /// Renders the requests of a plan.
+    /// Encodes the requests of a plan.
     ///
     /// # Errors
     /// [`LoadError::Plan`] for what would not be HTTP, for weights that cannot be, and for too many bytes.
-    pub fn render(plan: &LoadPlan, target: &Target) -> Result<Self, LoadError> {
+    pub fn encode(plan: &LoadPlan, target: &Target, protocol: &impl Protocol) -> Result<Self, LoadError> {
         let own = [RequestSpec {
             path: target.path.clone(),
             weight: 1.0,
@@ -45,43 +45,52 @@ impl Requests {
         let mut list = Vec::with_capacity(specs.len());
         let mut bytes = 0;
         for spec in specs {
-            let request = render_one(plan, target, spec)?;
-            bytes += request.bytes.len();
-            if bytes > RENDERED_BYTES_MAX {
+            let mut encoded = Encoded::default();
+            protocol.encode(&message(plan, target, spec)?, &mut encoded);
+            encoded.bytes.shrink_to_fit();
+            bytes += encoded.bytes.len();
+            if bytes > ENCODED_BYTES_MAX {
                 let why = format!(
                     "{} requests need more than 256 MiB of memory: use fewer paths or a smaller body",
                     specs.len()
                 );
                 return Err(LoadError::Plan { item: "workload.requests".to_string(), why });
             }
-            list.push(request);
+            list.push(encoded);
         }
-        Ok(Self { list, cumulative: cumulative(specs)? })
+        Ok(Self { list, mix: Mix::of(specs)? })
     }
 }
 
 /// Chooses requests: equal weights in turn, others at random by weight. One per thread.
 pub struct Choice {
     next: usize,
+    step: usize,
     random: Random,
 }
 
 impl Choice {
     /// Begins in turn with the request number `first`, modulo their number.
     pub fn new(first: usize, seed: u64) -> Self {
-        Self { next: first, random: Random::new(seed) }
+        Self { next: first, step: 1, random: Random::new(seed) }
+    }
+
+    /// Takes every `step`-th request in turn, beginning with the request number `first`: the part of a replay that goes with
+    /// the times of one thread.
+    pub fn every(first: usize, step: usize, seed: u64) -> Self {
+        Self { next: first, step, random: Random::new(seed) }
     }
 
     /// The index of the next request.
     #[inline]
-    pub fn choose(&mut self, among: &Requests) -> u32 {
-        let count = among.list.len();
+    pub fn choose(&mut self, among: &Mix) -> u32 {
+        let count = among.count;
         if count == 1 {
             return 0;
         }
         if among.cumulative.is_empty() {
             let index = self.next % count;
-            self.next = index + 1;
+            self.next = index + self.step;
             return index as u32;
         }
         let point = self.random.uniform();
@@ -89,23 +98,47 @@ impl Choice {
     }
 }
 
-fn cumulative(specs: &[RequestSpec]) -> Result<Vec<f64>, LoadError> {
-    let total: f64 = specs.iter().map(|s| s.weight).sum();
-    if let Some(spec) = specs.iter().find(|s| !s.weight.is_finite() || s.weight < 0.0 || total <= 0.0) {
-        let why = format!("{} has weight {}: weights are 0 or more, and not all 0", spec.path, spec.weight);
-        return Err(LoadError::Plan { item: "workload.requests.weight".to_string(), why });
+impl Mix {
+    /// Only one thing: nothing to choose.
+    pub const ONE: Self = Self { count: 1, cumulative: Vec::new() };
+
+    /// The weights of requests.
+    ///
+    /// # Errors
+    /// [`LoadError::Plan`] for weights that cannot be.
+    pub fn of(specs: &[RequestSpec]) -> Result<Self, LoadError> {
+        let total: f64 = specs.iter().map(|s| s.weight).sum();
+        if let Some(spec) = specs.iter().find(|s| !s.weight.is_finite() || s.weight < 0.0 || total <= 0.0) {
+            let why = format!("{} has weight {}: weights are 0 or more, and not all 0", spec.path, spec.weight);
+            return Err(LoadError::Plan { item: "workload.requests.weight".to_string(), why });
+        }
+        let count = specs.len();
+        if specs.iter().all(|s| s.weight == specs[0].weight) {
+            return Ok(Self { count, cumulative: Vec::new() });
+        }
+        let sums = specs.iter().scan(0.0, |sum, s| {
+            *sum += s.weight / total;
+            Some(*sum)
+        });
+        Ok(Self { count, cumulative: sums.collect() })
     }
-    if specs.iter().all(|s| s.weight == specs[0].weight) {
-        return Ok(Vec::new());
-    }
-    let sums = specs.iter().scan(0.0, |sum, s| {
-        *sum += s.weight / total;
-        Some(*sum)
-    });
-    Ok(sums.collect())
 }
 
-fn render_one(plan: &LoadPlan, target: &Target, spec: &RequestSpec) -> Result<Request, LoadError> {
+/// What all requests of a plan begin with: authority and headers of the workload.
+pub fn common(plan: &LoadPlan, target: &Target) -> Message {
+    Message {
+        authority: target.authority.clone(),
+        secure: target.secure,
+        headers: plan.headers.clone(),
+        ..Message::default()
+    }
+}
+
+/// What a request says, whatever protocol carries it.
+///
+/// # Errors
+/// [`LoadError::Plan`] for what would not be HTTP.
+pub fn message(plan: &LoadPlan, target: &Target, spec: &RequestSpec) -> Result<Message, LoadError> {
     let method = spec.method.as_deref().unwrap_or(&plan.method);
     let body = spec.body.as_ref().map_or(plan.body.as_slice(), |b| b.as_bytes());
     check_token("workload.method", method)?;
@@ -113,11 +146,10 @@ fn render_one(plan: &LoadPlan, target: &Target, spec: &RequestSpec) -> Result<Re
         let why = format!("{:?} is not a path: it begins with `/`, and other bytes are written as %XX", spec.path);
         return Err(LoadError::Plan { item: "workload.requests.path".to_string(), why });
     }
-    let mut headers: Vec<(&str, &str)> = Vec::new();
-    let shared = plan.headers.iter().map(|(n, v)| (n.as_str(), v.as_str()));
     // A request's own header replaces the workload's of the same name.
-    headers.extend(shared.filter(|(name, _)| !spec.headers.keys().any(|own| own.eq_ignore_ascii_case(name))));
-    headers.extend(spec.headers.iter().map(|(n, v)| (n.as_str(), v.as_str())));
+    let replaced = |name: &String| spec.headers.keys().any(|own| own.eq_ignore_ascii_case(name));
+    let mut headers: Vec<(String, String)> = plan.headers.iter().filter(|(name, _)| !replaced(name)).cloned().collect();
+    headers.extend(spec.headers.iter().map(|(n, v)| (n.clone(), v.clone())));
     for (name, value) in &headers {
         check_token("workload.headers", name)?;
         if value.bytes().any(|b| b == b'\r' || b == b'\n' || b == 0) {
@@ -125,23 +157,14 @@ fn render_one(plan: &LoadPlan, target: &Target, spec: &RequestSpec) -> Result<Re
             return Err(LoadError::Plan { item: "workload.headers".to_string(), why });
         }
     }
-    let missing = |name: &str| !headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
-    let mut head = format!("{method} {} HTTP/1.1\r\n", spec.path);
-    let mut push = |name: &str, value: &str| head.extend([name, ": ", value, "\r\n"]);
-    if missing("host") {
-        push("Host", &target.authority);
-    }
-    headers.iter().for_each(|(name, value)| push(name, value));
-    let wants_length = !body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH");
-    if wants_length && missing("content-length") && missing("transfer-encoding") {
-        push("Content-Length", &body.len().to_string());
-    }
-    if !plan.keepalive && missing("connection") {
-        push("Connection", "close");
-    }
-    head.push_str("\r\n");
-    let bytes = [head.as_bytes(), body].concat().into_boxed_slice();
-    Ok(Request { bytes, head: method == "HEAD" })
+    Ok(Message {
+        method: method.to_string(),
+        path: spec.path.clone(),
+        authority: target.authority.clone(),
+        secure: target.secure,
+        headers,
+        body: body.to_vec(),
+    })
 }
 
 /// A token of RFC 9110, 5.6.2: what methods and header names are made of.
@@ -157,6 +180,7 @@ fn check_token(item: &str, text: &str) -> Result<(), LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::h1::Http1;
     use crate::target::check_url;
     use expect_test::{Expect, expect};
 
@@ -167,7 +191,8 @@ mod tests {
     fn check(change: impl FnOnce(&mut LoadPlan), want: Expect) {
         let mut plan = LoadPlan::to("http://s1:81/x");
         change(&mut plan);
-        want.assert_eq(&match Requests::render(&plan, &check_url(&plan.url).unwrap()) {
+        let http = Http1::new(1, !plan.keepalive);
+        want.assert_eq(&match Requests::encode(&plan, &check_url(&plan.url).unwrap(), &http) {
             Ok(requests) => requests.list.iter().map(|r| String::from_utf8_lossy(&r.bytes).replace('\r', "")).collect(),
             Err(error) => error.to_string(),
         });
@@ -230,11 +255,21 @@ mod tests {
     fn shares(weights: &[f64], draws: usize) -> Vec<usize> {
         let mut plan = LoadPlan::to("http://s1/");
         plan.requests = weights.iter().enumerate().map(|(i, w)| spec(&format!("/{i}"), *w)).collect();
-        let requests = Requests::render(&plan, &check_url(&plan.url).unwrap()).unwrap();
+        let requests = Requests::encode(&plan, &check_url(&plan.url).unwrap(), &Http1::new(1, false)).unwrap();
         let mut choice = Choice::new(0, 11);
         let mut counts = vec![0; weights.len()];
-        (0..draws).for_each(|_| counts[choice.choose(&requests) as usize] += 1);
+        (0..draws).for_each(|_| counts[choice.choose(&requests.mix) as usize] += 1);
         counts
+    }
+
+    #[test]
+    fn threads_of_a_replay_take_turns() {
+        let mix = Mix { count: 5, cumulative: Vec::new() };
+        let part = |number| {
+            let mut choice = Choice::every(number, 2, 1);
+            (0..3).map(|_| choice.choose(&mix)).collect::<Vec<_>>()
+        };
+        assert_eq!((part(0), part(1)), (vec![0, 2, 4], vec![1, 3, 0]));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Reads HTTP/1.1 responses (RFC 9112) from whatever pieces the network delivers.
 //!
-//! It does no IO and keeps nothing of a body. A head that arrives in one piece is read where it lies; of a head in pieces only
+//! It does no IO and keeps nothing of a body, unless it is told to capture it. A head that arrives in one piece is read where it lies; of a head in pieces only
 //! the unfinished line is kept. Invariant: whatever the server sends, one response holds at most [`HEAD_BYTES_MAX`].
 
+use crate::protocol::{Captured, Malformed};
 use crate::sys::find;
 
 /// Most bytes of one head, trailers included. A guess: eight times nginx's default for what it accepts from an upstream
@@ -75,10 +76,6 @@ pub enum Fed {
     },
 }
 
-/// The bytes are no HTTP response, or break a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed(pub &'static str);
-
 impl Response {
     /// Prepares for the next response of the connection. `head_request`: it answers a HEAD.
     #[inline]
@@ -90,12 +87,12 @@ impl Response {
         }
     }
 
-    /// Takes the next bytes from the connection.
+    /// Takes the next bytes from the connection. `capture`: keep head and body there.
     ///
     /// # Errors
     /// [`Malformed`]; the connection is of no use afterwards.
     #[inline]
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<Fed, Malformed> {
+    pub fn feed(&mut self, bytes: &[u8], mut capture: Option<&mut Captured>) -> Result<Fed, Malformed> {
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
@@ -103,6 +100,7 @@ impl Response {
                 Stage::Body(left) => {
                     let n = left.min(rest.len() as u64);
                     at += n as usize;
+                    keep_body(&mut capture, &rest[..n as usize]);
                     self.stage = Stage::Body(left - n);
                     if left == n {
                         return Ok(self.complete(at));
@@ -111,9 +109,13 @@ impl Response {
                 Stage::Chunk(left) => {
                     let n = left.min(rest.len() as u64);
                     at += n as usize;
+                    keep_body(&mut capture, &rest[..n as usize]);
                     self.stage = if left == n { Stage::ChunkEnd } else { Stage::Chunk(left - n) };
                 }
-                Stage::UntilClose => return Ok(Fed::More),
+                Stage::UntilClose => {
+                    keep_body(&mut capture, rest);
+                    return Ok(Fed::More);
+                }
                 Stage::Status | Stage::Header | Stage::ChunkSize | Stage::ChunkEnd | Stage::Trailer => {
                     let Some(end) = find(b'\n', rest) else {
                         self.keep(rest)?;
@@ -121,7 +123,7 @@ impl Response {
                     };
                     at += end + 1;
                     self.count_head(end + 1)?;
-                    if self.take_line(&rest[..end])? {
+                    if self.take_line(&rest[..end], &mut capture)? {
                         return Ok(self.complete(at));
                     }
                 }
@@ -169,21 +171,30 @@ impl Response {
 
     /// Takes one line without its line feed, of which the beginning may have been kept. True: the response is complete.
     #[inline]
-    fn take_line(&mut self, end: &[u8]) -> Result<bool, Malformed> {
+    fn take_line(&mut self, end: &[u8], capture: &mut Option<&mut Captured>) -> Result<bool, Malformed> {
         if self.line.is_empty() {
-            return self.read_line(end);
+            return self.read_line(end, capture);
         }
         let mut line = std::mem::take(&mut self.line);
         line.extend_from_slice(end);
-        let result = self.read_line(&line);
+        let result = self.read_line(&line, capture);
         line.clear();
         self.line = line;
         result
     }
 
     #[inline]
-    fn read_line(&mut self, line: &[u8]) -> Result<bool, Malformed> {
+    fn read_line(&mut self, line: &[u8], capture: &mut Option<&mut Captured>) -> Result<bool, Malformed> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let Some(kept) = capture {
+            match self.stage {
+                // What an interim response said is forgotten when the next head begins.
+                Stage::Status => kept.clear(),
+                Stage::Header if !line.is_empty() => kept.push_header(line),
+                Stage::Header | Stage::Body(_) | Stage::UntilClose | Stage::ChunkSize => {}
+                Stage::Chunk(_) | Stage::ChunkEnd | Stage::Trailer => {}
+            }
+        }
         match self.stage {
             Stage::Status => self.read_status(line).map(|()| false),
             Stage::Header if line.is_empty() => self.end_of_head(),
@@ -289,6 +300,13 @@ impl Response {
             (Coding::Plain, None) | (Coding::Unframed, _) => Stage::UntilClose,
         };
         Ok(false)
+    }
+}
+
+#[inline]
+fn keep_body(capture: &mut Option<&mut Captured>, part: &[u8]) {
+    if let Some(kept) = capture {
+        kept.push_body(part);
     }
 }
 

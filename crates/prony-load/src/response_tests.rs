@@ -12,7 +12,7 @@ fn feed_in(bytes: &[u8], size: usize, head: bool) -> String {
     let mut seen = Vec::new();
     while at < bytes.len() {
         let piece = &bytes[at..(at + size.max(1)).min(bytes.len())];
-        match response.feed(piece) {
+        match response.feed(piece, None) {
             Ok(Fed::More) => at += piece.len(),
             Ok(Fed::Complete { status, close, used }) => {
                 at += used;
@@ -97,7 +97,7 @@ fn a_long_head_in_pieces_is_not_kept() {
     let mut response = Response::default();
     response.expect(false);
     let line = format!("HTTP/1.1 200 OK\r\nA: {}", "b".repeat(60_000));
-    assert_eq!(response.feed(line.as_bytes()), Ok(Fed::More));
+    assert_eq!(response.feed(line.as_bytes(), None), Ok(Fed::More));
     response.expect(false);
     assert_eq!(response.line.capacity(), 0);
 }

@@ -3,9 +3,12 @@
 //! It knows nothing of HTTP, plans or results, and never enters a namespace: a socket belongs to the namespace of the
 //! thread that opens it. Invariant: every descriptor has exactly one owner and is closed when that owner is dropped.
 
+use crate::target::Endpoint;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// What an epoll event says of a socket: it can be read, or has ended.
 pub const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
@@ -33,13 +36,17 @@ pub fn find(byte: u8, hay: &[u8]) -> Option<usize> {
     (!hit.is_null()).then(|| hit as usize - hay.as_ptr() as usize)
 }
 
-/// A TCP socket that never blocks.
+/// A stream socket that never blocks.
 pub struct Socket(OwnedFd);
 
 impl Socket {
-    /// Opens a socket for the family of `to`, without Nagle's delay.
-    pub fn open(to: &SocketAddr) -> io::Result<Self> {
-        let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    /// Opens a socket for the kind of `to`, without Nagle's delay.
+    pub fn open(to: &Endpoint) -> io::Result<Self> {
+        let family = match to {
+            Endpoint::Tcp(SocketAddr::V4(_)) => libc::AF_INET,
+            Endpoint::Tcp(SocketAddr::V6(_)) => libc::AF_INET6,
+            Endpoint::Unix(_) => libc::AF_UNIX,
+        };
         // SAFETY: socket() takes no pointers; the result is checked before it is used.
         let fd = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) };
         if fd < 0 {
@@ -47,45 +54,44 @@ impl Socket {
         }
         // SAFETY: `fd` was just made, and nothing else owns it.
         let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
-        let on: libc::c_int = 1;
-        // SAFETY: `on` outlives the call and its size is given. A failure only costs latency, so it is not checked.
-        unsafe {
-            libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, (&raw const on).cast(), size_of_val(&on) as u32)
-        };
+        if family != libc::AF_UNIX {
+            // A failure only costs latency, so it is not checked.
+            socket.switch_on(libc::IPPROTO_TCP, libc::TCP_NODELAY).ok();
+        }
         Ok(socket)
     }
 
+    /// Lets the connection come from this address. The port is chosen when it connects, so that the same port serves
+    /// connections to different places (IP_BIND_ADDRESS_NO_PORT, ip(7), since Linux 4.2; for IPv6 too).
+    pub fn come_from(&self, source: IpAddr) -> io::Result<()> {
+        self.switch_on(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
+        with_sockaddr(&SocketAddr::new(source, 0), |address, size| {
+            // SAFETY: `address` is a full socket address of `size` bytes that outlives the call.
+            checked(unsafe { libc::bind(self.0.as_raw_fd(), address, size) })
+        })
+    }
+
+    fn switch_on(&self, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
+        let on: libc::c_int = 1;
+        let size = size_of_val(&on) as u32;
+        // SAFETY: `on` outlives the call and its size is given.
+        checked(unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, (&raw const on).cast(), size) })
+    }
+
     /// Begins the handshake. `Ok` means begun or done: the socket becomes writable when it is done.
-    pub fn connect(&self, to: &SocketAddr) -> io::Result<()> {
+    pub fn connect(&self, to: &Endpoint) -> io::Result<()> {
+        // SAFETY: `with_sockaddr` and `unix_address` give a full socket address of `size` bytes that outlives the call.
+        let connect = |address, size| checked(unsafe { libc::connect(self.0.as_raw_fd(), address, size) });
         let result = match to {
-            SocketAddr::V4(v4) => {
-                let address = libc::sockaddr_in {
-                    sin_family: libc::AF_INET as u16,
-                    sin_port: v4.port().to_be(),
-                    sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
-                    sin_zero: [0; 8],
-                };
-                // SAFETY: `address` is a full sockaddr_in that outlives the call.
-                unsafe { libc::connect(self.0.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as u32) }
-            }
-            SocketAddr::V6(v6) => {
-                let address = libc::sockaddr_in6 {
-                    sin6_family: libc::AF_INET6 as u16,
-                    sin6_port: v6.port().to_be(),
-                    sin6_flowinfo: v6.flowinfo(),
-                    sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
-                    sin6_scope_id: v6.scope_id(),
-                };
-                // SAFETY: `address` is a full sockaddr_in6 that outlives the call.
-                unsafe { libc::connect(self.0.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as u32) }
+            Endpoint::Tcp(address) => with_sockaddr(address, connect),
+            Endpoint::Unix(path) => {
+                let address = unix_address(path)?;
+                connect((&raw const address).cast(), size_of_val(&address) as u32)
             }
         };
         match result {
-            0 => Ok(()),
-            _ => match io::Error::last_os_error() {
-                e if e.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
-                e => Err(e),
-            },
+            Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
+            result => result,
         }
     }
 
@@ -98,6 +104,15 @@ impl Socket {
             libc::getsockopt(self.0.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut code).cast(), &mut size)
         };
         (result == 0 && code != 0).then(|| io::Error::from_raw_os_error(code))
+    }
+
+    /// What the kernel knows of this connection (`struct tcp_info`, tcp(7)): how many bytes it gave; none without TCP.
+    pub fn tcp_info(&self, into: &mut [u8]) -> Option<usize> {
+        let mut size = into.len() as u32;
+        let at = into.as_mut_ptr().cast();
+        // SAFETY: `at` has `size` bytes that may be written, and both outlive the call.
+        let done = unsafe { libc::getsockopt(self.0.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, at, &mut size) };
+        (done == 0).then_some(size as usize)
     }
 
     /// Sends what fits; a broken connection is an error, not a signal.
@@ -115,6 +130,46 @@ impl Socket {
         let n = unsafe { libc::recv(self.0.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), 0) };
         if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
     }
+}
+
+fn checked(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Hands an address to `call` in the kernel's form.
+fn with_sockaddr<T>(address: &SocketAddr, call: impl FnOnce(*const libc::sockaddr, u32) -> T) -> T {
+    match address {
+        SocketAddr::V4(v4) => {
+            let address = libc::sockaddr_in {
+                sin_family: libc::AF_INET as u16,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
+                sin_zero: [0; 8],
+            };
+            call((&raw const address).cast(), size_of_val(&address) as u32)
+        }
+        SocketAddr::V6(v6) => {
+            let address = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as u16,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            call((&raw const address).cast(), size_of_val(&address) as u32)
+        }
+    }
+}
+
+/// The address of a Unix socket. Errors: ENAMETOOLONG beyond 107 bytes (unix(7)).
+fn unix_address(path: &Path) -> io::Result<libc::sockaddr_un> {
+    let mut address = libc::sockaddr_un { sun_family: libc::AF_UNIX as u16, sun_path: [0; 108] };
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.len() >= address.sun_path.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+    }
+    address.sun_path.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from as libc::c_char);
+    Ok(address)
 }
 
 /// An event: which token, and what happened ([`READABLE`], [`WRITABLE`], ...).
@@ -141,12 +196,19 @@ impl Epoll {
     /// Watches a socket until it is closed. Edge-triggered, both directions: one epoll_ctl in the life of a connection, and the
     /// kernel does not look at it again at every wait.
     pub fn watch(&self, socket: &Socket, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, socket, token)
+    }
+
+    /// Looks at a watched socket anew: whatever is ready now is told once more.
+    pub fn watch_again(&self, socket: &Socket, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, socket, token)
+    }
+
+    fn control(&self, operation: libc::c_int, socket: &Socket, token: u64) -> io::Result<()> {
         let events = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
         let mut event = libc::epoll_event { events, u64: token };
         // SAFETY: `event` outlives the call; both descriptors are open because their owners are borrowed.
-        let result =
-            unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, socket.0.as_raw_fd(), &mut event) };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        checked(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, socket.0.as_raw_fd(), &mut event) })
     }
 
     /// Waits until something happens, at most `wait_ns`. A signal counts as nothing happened.

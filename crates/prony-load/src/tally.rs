@@ -33,6 +33,29 @@ impl Counted {
     }
 }
 
+/// Whether an answer is a good one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Judgement {
+    /// Nobody says so: its status decides.
+    #[default]
+    ByStatus,
+    /// The check of its step accepts it, whatever its status.
+    Accepted,
+    /// The check of its step, or what it was to save from it, does not accept it.
+    Refused,
+}
+
+/// The times of a request, in nanoseconds on the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// When its turn came.
+    pub intended: u64,
+    /// When it began.
+    pub started: u64,
+    /// When it was answered.
+    pub now: u64,
+}
+
 /// How a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -50,6 +73,8 @@ pub enum Failure {
     NoLocalPort,
     /// See [`ErrorCounts`].
     NoDescriptor,
+    /// See [`ErrorCounts`].
+    Tls,
 }
 
 /// The counts of one thread, or of all together.
@@ -121,16 +146,24 @@ impl Tally {
         }
     }
 
+    /// A request was not sent, because its deadline had passed.
+    pub fn shed(&mut self, intended: u64, now: u64) {
+        self.intended += u64::from(self.counted.holds(intended));
+        self.errors.deadline += u64::from(self.counted.holds(now));
+    }
+
     /// A response is complete.
     #[inline]
-    pub fn answered(&mut self, intended: u64, started: u64, now: u64, status: u16, scheduled: bool) {
+    pub fn answered(&mut self, times: Times, status: u16, scheduled: bool, judgement: Judgement) {
+        let Times { intended, started, now } = times;
         self.responses_total += 1;
         self.in_flight_ns += self.counted.overlap(started, now);
         if !self.counted.holds(now) {
             return;
         }
         self.completed += 1;
-        self.errors.status += u64::from(status >= 400);
+        self.errors.check += u64::from(judgement == Judgement::Refused);
+        self.errors.status += u64::from(status >= 400 && judgement == Judgement::ByStatus);
         self.statuses[usize::from(status)] += 1;
         self.buckets[((now - self.counted.start_ns) / BUCKET_NS) as usize] += 1;
         self.latency_actual.record_ns(now - started);
@@ -154,6 +187,7 @@ impl Tally {
             Failure::Protocol => &mut errors.protocol,
             Failure::NoLocalPort => &mut errors.no_local_port,
             Failure::NoDescriptor => &mut errors.no_descriptor,
+            Failure::Tls => &mut errors.tls,
         } += 1;
     }
 
@@ -167,15 +201,7 @@ impl Tally {
         self.bytes_out += other.bytes_out;
         self.connections_opened += other.connections_opened;
         self.in_flight_ns += other.in_flight_ns;
-        let (mine, theirs) = (&mut self.errors, &other.errors);
-        mine.connect += theirs.connect;
-        mine.write += theirs.write;
-        mine.read += theirs.read;
-        mine.timeout += theirs.timeout;
-        mine.protocol += theirs.protocol;
-        mine.status += theirs.status;
-        mine.no_local_port += theirs.no_local_port;
-        mine.no_descriptor += theirs.no_descriptor;
+        self.errors.add(&other.errors);
         self.statuses.iter_mut().zip(other.statuses.iter()).for_each(|(a, b)| *a += b);
         self.buckets.iter_mut().zip(&other.buckets).for_each(|(a, b)| *a += b);
         self.latency.merge(&other.latency);
@@ -193,11 +219,17 @@ mod tests {
         let mut tally = Tally::new(Counted { start_ns: 100, end_ns: 200 });
         for (started, now) in [(10, 99), (90, 100), (150, 199), (150, 200)] {
             tally.begun(started, started, true);
-            tally.answered(started, started, now, 200, true);
+            tally.answered(Times { intended: started, started, now }, 200, true, Judgement::ByStatus);
         }
         assert_eq!((tally.completed, tally.responses_total, tally.sent, tally.intended), (2, 4, 2, 2));
         assert_eq!(tally.in_flight_ns, 49 + 50, "only what lies within");
         assert_eq!(tally.latency.count(), 2);
+        let times = Times { intended: 150, started: 150, now: 151 };
+        tally.answered(times, 404, true, Judgement::ByStatus);
+        tally.answered(times, 404, true, Judgement::Accepted);
+        tally.answered(times, 404, true, Judgement::Refused);
+        assert_eq!(tally.errors, ErrorCounts { status: 1, check: 1, ..Default::default() });
+        tally.errors = ErrorCounts::default();
         tally.failed(0, 99, Failure::Read);
         tally.failed(0, 150, Failure::Read);
         assert_eq!(tally.errors, ErrorCounts { read: 1, ..Default::default() });

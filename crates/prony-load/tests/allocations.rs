@@ -64,7 +64,7 @@ fn allocations_do_not_grow_with_requests() {
         let (few, short) = cost(&nginx, rate, keepalive, 300);
         let (many, long) = cost(&nginx, rate, keepalive, 1200);
         assert!(long > short + 500, "{long} responses after {short}");
-        // The result's texts may grow by a few reallocations; 500 requests more may not.
-        assert!(many <= few + 40, "{few} allocations for {short} responses, {many} for {long}");
+        // The result's texts may grow by a few reallocations, and each look at the progress makes a dozen; requests make none.
+        assert!(many <= few + 100, "{few} allocations for {short} responses, {many} for {long}");
     }
 }

@@ -13,10 +13,14 @@ pub mod knob;
 pub mod lab;
 pub mod load;
 pub mod metric;
+pub mod profile;
 pub mod proof;
 pub mod run;
+pub mod script;
 pub mod series;
 pub mod stack;
+pub mod threshold;
+pub mod tls;
 pub mod units;
 pub mod utc;
 
@@ -29,11 +33,14 @@ pub use event::Event;
 pub use gap::Gap;
 pub use input::InputError;
 pub use knob::{Change, Knob, KnobId};
-pub use load::{Arrivals, ErrorCounts, Latency, LoadPlan, LoadResult, RequestSpec};
+pub use load::{
+    Arrivals, ErrorCounts, Latency, LoadInterval, LoadPlan, LoadProgress, LoadResult, Protocol, RequestSpec,
+};
 pub use metric::{Metric, MetricKind, Unit};
 pub use proof::{Effect, Proof, ProofVerdict};
 pub use run::{Level, Purpose, Run, RunEnd, Trial, Window};
 pub use series::{Sample, SeriesKey, SeriesSet};
 pub use stack::{Host, Place, ProcessRef, Role, Software, Stack, Workload};
+pub use threshold::{Threshold, ThresholdResult};
 pub use units::{BitRate, Bytes, Nanos, Rate, Share};
 pub use utc::Utc;

@@ -1,6 +1,10 @@
 //! What to send, and what came back: the plan and the result of one load, without the engine.
 
+use crate::profile::Profile;
+use crate::script::Script;
+use crate::tls::TlsPlan;
 use crate::units::{Nanos, Rate};
+use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -39,11 +43,43 @@ fn one() -> f64 {
     1.0
 }
 
+/// What is spoken on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// HTTP/1.1 (RFC 9112).
+    #[default]
+    Http1,
+    /// HTTP/2 (RFC 9113): by ALPN over TLS, with prior knowledge without.
+    Http2,
+}
+
 /// Everything the engine needs to know of one load. Self-contained: no file is read later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPlan {
-    /// The entry URL, `http://HOST[:PORT]/PATH`.
+    /// The entry URL, `http[s]://HOST[:PORT]/PATH`.
     pub url: String,
+    /// What is spoken.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// Most requests in flight on one connection: streams of HTTP/2, pipelining of HTTP/1.1.
+    #[serde(default = "one_request")]
+    pub depth: u32,
+    /// How connections of an `https` URL are secured.
+    #[serde(default)]
+    pub tls: TlsPlan,
+    /// Connect there instead of to the URL's host: `ADDRESS:PORT` or `unix:PATH`, connections in turn.
+    #[serde(default)]
+    pub connect_to: Vec<String>,
+    /// Use every address that the host's name has, in turn, instead of the first that answers.
+    #[serde(default)]
+    pub all_addresses: bool,
+    /// Local addresses that connections come from, in turn; empty: the kernel's choice.
+    #[serde(default)]
+    pub sources: Vec<IpAddr>,
+    /// Most connections opened per second over all threads; none: as needed.
+    #[serde(default)]
+    pub connect_rate: Option<Rate>,
     /// Connections over all threads.
     pub connections: u32,
     /// Threads; 0: one per CPU in `cpus`, at most one per connection.
@@ -52,6 +88,9 @@ pub struct LoadPlan {
     pub cpus: Vec<u32>,
     /// Open loop at this rate over all threads; none: closed loop.
     pub rate: Option<Rate>,
+    /// How the rate goes over time, instead of `rate`.
+    #[serde(default)]
+    pub profile: Option<Profile>,
     /// Spacing of arrivals in open loop.
     pub arrivals: Arrivals,
     /// Not counted, before `duration`.
@@ -60,6 +99,12 @@ pub struct LoadPlan {
     pub duration: Nanos,
     /// Give up on a response after this time on the wire.
     pub timeout: Nanos,
+    /// In open loop: a request that could not begin within this time of its intended one is shed, not sent.
+    #[serde(default)]
+    pub deadline: Option<Nanos>,
+    /// End after that many requests, if that comes before `duration`.
+    #[serde(default)]
+    pub requests_max: Option<u64>,
     /// Whether a connection serves more than one request.
     pub keepalive: bool,
     /// Close a connection after that many requests; none: never.
@@ -72,8 +117,18 @@ pub struct LoadPlan {
     pub body: Vec<u8>,
     /// The requests; empty: only the URL's own path.
     pub requests: Vec<RequestSpec>,
+    /// A scenario, instead of `requests`.
+    #[serde(default)]
+    pub script: Option<Script>,
+    /// Whether the result tells the counted time in stretches of about a second, each with its latency.
+    #[serde(default)]
+    pub intervals: bool,
     /// Seed of every random choice.
     pub seed: u64,
+}
+
+fn one_request() -> u32 {
+    1
 }
 
 /// Seed of every load that names none, so that the same command sends the same requests.
@@ -90,22 +145,39 @@ impl LoadPlan {
     pub fn to(url: &str) -> Self {
         Self {
             url: url.to_string(),
+            protocol: Protocol::default(),
+            depth: 1,
+            tls: TlsPlan::default(),
+            connect_to: Vec::new(),
+            all_addresses: false,
+            sources: Vec::new(),
+            connect_rate: None,
             connections: 1,
             threads: 0,
             cpus: Vec::new(),
             rate: None,
+            profile: None,
             arrivals: Arrivals::default(),
             warmup: WARMUP,
             duration: DURATION,
             timeout: TIMEOUT,
+            deadline: None,
+            requests_max: None,
             keepalive: true,
             requests_per_connection: None,
             headers: Vec::new(),
             method: "GET".to_string(),
             body: Vec::new(),
             requests: Vec::new(),
+            script: None,
+            intervals: false,
             seed: SEED,
         }
+    }
+
+    /// Whether arrivals follow a schedule and do not wait for answers.
+    pub fn is_open_loop(&self) -> bool {
+        self.rate.is_some() || self.profile.is_some()
     }
 }
 
@@ -128,9 +200,33 @@ pub struct ErrorCounts {
     pub no_local_port: u64,
     /// A socket could not be made because the generator had no file descriptor left: its own limit.
     pub no_descriptor: u64,
+    /// The TLS handshake failed, or the peer sent an alert.
+    #[serde(default)]
+    pub tls: u64,
+    /// Shed: its deadline passed before a connection was free for it. It was never sent.
+    #[serde(default)]
+    pub deadline: u64,
+    /// A complete answer that the scenario's check did not accept (also counted as completed).
+    #[serde(default)]
+    pub check: u64,
 }
 
 impl ErrorCounts {
+    /// Adds the counts of another thread or trial.
+    pub fn add(&mut self, other: &Self) {
+        self.connect += other.connect;
+        self.write += other.write;
+        self.read += other.read;
+        self.timeout += other.timeout;
+        self.protocol += other.protocol;
+        self.status += other.status;
+        self.no_local_port += other.no_local_port;
+        self.no_descriptor += other.no_descriptor;
+        self.tls += other.tls;
+        self.deadline += other.deadline;
+        self.check += other.check;
+    }
+
     /// Requests that failed, whatever the reason.
     pub fn total(&self) -> u64 {
         self.connect
@@ -141,6 +237,9 @@ impl ErrorCounts {
             + self.status
             + self.no_local_port
             + self.no_descriptor
+            + self.tls
+            + self.deadline
+            + self.check
     }
 }
 
@@ -185,7 +284,8 @@ pub struct ThreadUse {
 /// A check that decides whether a result is the stack's or the generator's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    /// Short name: `rate`, `schedule-lag`, `cpu`, `little`, `ports`, `descriptors`, `steady`, `server-count`.
+    /// Short name: `rate`, `schedule-lag`, `cpu`, `little`, `ports`, `descriptors`, `quota`, `backlog`, `steady`,
+    /// `server-count`.
     pub name: String,
     /// Whether it held.
     pub held: bool,
@@ -195,11 +295,83 @@ pub struct Gate {
     pub generator_limited: bool,
 }
 
+/// What the kernel said of the load's own connections: of those open at the end, and of one in 64 that ended before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SocketFacts {
+    /// Connections asked.
+    pub asked: u64,
+    /// Mean over connections of the smoothed round trip, in microseconds (`tcpi_rtt`).
+    pub rtt_us_mean: f64,
+    /// The largest of them.
+    pub rtt_us_max: f64,
+    /// Segments sent again (`tcpi_total_retrans`).
+    pub retransmits: u64,
+    /// Segments with data sent (`tcpi_data_segs_out`).
+    pub segments_out: u64,
+    /// Time with data to send, in microseconds (`tcpi_busy_time`).
+    pub busy_us: u64,
+    /// Part of it in which the receiver's window was full (`tcpi_rwnd_limited`).
+    pub window_limited_us: u64,
+    /// Part of it in which the own send buffer was full (`tcpi_sndbuf_limited`).
+    pub buffer_limited_us: u64,
+}
+
+/// How a load goes, as a live screen shows it. Sums over all threads since the counted time began, unless said otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadProgress {
+    /// Time since the load began, warm-up included.
+    pub elapsed: Nanos,
+    /// Warm-up and counted time together.
+    pub total: Nanos,
+    /// Whether the warm-up still runs: nothing is counted yet.
+    pub warming_up: bool,
+    /// Requests whose turn came.
+    pub intended: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Complete answers.
+    pub completed: u64,
+    /// Requests in flight now.
+    pub in_flight: u64,
+    /// Connections open now.
+    pub connections: u64,
+    /// Failures by kind.
+    pub errors: ErrorCounts,
+    /// Latency since the last progress, from the intended time in open loop.
+    pub latency: Latency,
+    /// CPU share of each generator thread since the last progress: 1 is a whole CPU.
+    pub cpu: Vec<f64>,
+    /// 99th percentile of the schedule lag since the last progress, in microseconds; none in closed loop.
+    pub lag_us_p99: Option<f64>,
+}
+
+/// What happened within one stretch of the counted time, about a second long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadInterval {
+    /// Its begin, since the counted time began.
+    pub from: Nanos,
+    /// Its end, since the counted time began.
+    pub to: Nanos,
+    /// Requests whose turn came.
+    pub intended: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Complete answers, whatever their status.
+    pub completed: u64,
+    /// Failures of every kind, see [`ErrorCounts::total`].
+    pub failed: u64,
+    /// Latency of the answers completed in it, from the intended time in open loop.
+    pub latency: Latency,
+}
+
 /// The result of one load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
     /// CLOCK_MONOTONIC of the generator's host at the start of the counted time, in nanoseconds.
     pub counted_from_ns: u64,
+    /// The same moment on the calendar, in milliseconds since 1970 (UTC).
+    #[serde(default)]
+    pub counted_from_unix_ms: u64,
     /// Counted time, in seconds.
     pub duration_s: f64,
     /// Requests whose turn came within the counted time (open loop: the schedule; closed loop: as many as were sent).
@@ -234,10 +406,19 @@ pub struct LoadResult {
     pub schedule_lag: Latency,
     /// Completed responses in each whole second of the counted time.
     pub per_second: Vec<u64>,
+    /// The counted time in stretches, each with its latency; empty when nobody asked for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<LoadInterval>,
     /// CPU use of each generator thread.
     pub threads: Vec<ThreadUse>,
     /// Requests in flight, as a mean over the counted time.
     pub in_flight_mean: f64,
+    /// What the kernel said of the connections; none without TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sockets: Option<SocketFacts>,
+    /// Per step of a scenario, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<crate::script::StepResult>,
     /// Validity gates.
     pub gates: Vec<Gate>,
     /// True when the load was stopped before its time.
@@ -257,7 +438,7 @@ impl LoadResult {
 
     /// Share of begun requests that failed; 0 when none was begun.
     pub fn error_share(&self) -> f64 {
-        let ended = self.completed + self.errors.total() - self.errors.status;
+        let ended = self.completed + self.errors.total() - self.errors.status - self.errors.check;
         if ended == 0 { 0.0 } else { self.errors.total() as f64 / ended as f64 }
     }
 

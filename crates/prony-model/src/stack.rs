@@ -7,7 +7,11 @@ use crate::cpus::CpuList;
 use crate::input::{InputError, nearest};
 use crate::lab::LabSpec;
 use crate::load::{Arrivals, RequestSpec};
+use crate::profile::Profile;
+use crate::script::{Feed, FeedOrder, Prepare, Script, Step};
+use crate::tls::TlsSpec;
 use crate::units::{Bytes, Nanos, Rate, Share};
+use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -221,6 +225,90 @@ pub struct Workload {
     /// Give up on a response after this time on the wire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Nanos>,
+    /// In open loop: shed a request that could not begin within this time of its intended one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Nanos>,
+    /// How the rate goes over time, instead of `rate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
+    /// Speak HTTP/2: by ALPN over TLS, with prior knowledge without.
+    pub http2: bool,
+    /// Most requests in flight on one connection: streams of HTTP/2 (10 unless said), pipelining of HTTP/1.1 (1 unless said).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// Connect there instead of to the entry's host: `HOST[:PORT]` or `unix:PATH`, connections in turn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub connect_to: Vec<String>,
+    /// Use every address that the entry's name has.
+    pub all_addresses: bool,
+    /// Local addresses that connections come from, in turn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<IpAddr>,
+    /// Most connections opened per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect_rate: Option<Rate>,
+    /// How connections of an `https` entry are secured.
+    #[serde(skip_serializing_if = "TlsSpec::is_default")]
+    pub tls: TlsSpec,
+    /// A scenario, instead of `requests`: every connection walks through these steps, again and again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub step: Vec<Step>,
+    /// Tables of data by name, for templates.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub feed: BTreeMap<String, FeedSpec>,
+    /// What is done once, before the load; its saved values become the feed `prepared`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prepare: Option<Prepare>,
+}
+
+/// Where the rows of a feed come from. The file is named relative to the stack file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeedSpec {
+    /// The file.
+    pub file: String,
+    /// What it is; none: as the end of its name says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<FeedFormat>,
+    /// How rows are given out.
+    #[serde(default)]
+    pub order: FeedOrder,
+    /// CSV: names of the columns of a file whose first line is data. JSON lines: the keys to take; none: those of the first line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+}
+
+/// What a file of rows is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FeedFormat {
+    /// Comma separated values (RFC 4180).
+    Csv,
+    /// A JSON object per line.
+    Jsonl,
+}
+
+impl Workload {
+    /// What it says of steps, feeds and the prepare phase; the feeds without their rows, which are in files.
+    pub fn script(&self) -> Script {
+        let feed = |spec: &FeedSpec| Feed { columns: spec.columns.clone(), rows: Vec::new(), order: spec.order };
+        Script {
+            steps: self.step.clone(),
+            feeds: self.feed.iter().map(|(name, spec)| (name.clone(), feed(spec))).collect(),
+            prepare: self.prepare.clone(),
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.connections == 0 {
+            return Err("`workload.connections` is 0: at least one connection is needed".to_string());
+        }
+        let lists = !self.requests.is_empty() || self.paths.is_some();
+        if !self.step.is_empty() && lists {
+            return Err("`workload.step` and `workload.requests` or `paths` are both given: keep one".to_string());
+        }
+        self.script().check()
+    }
 }
 
 /// `paths = { format = "/f%d", count = 600 }`: /f0 to /f599.
@@ -249,6 +337,18 @@ impl Default for Workload {
             requests: Vec::new(),
             paths: None,
             timeout: None,
+            deadline: None,
+            profile: None,
+            http2: false,
+            depth: None,
+            connect_to: Vec::new(),
+            all_addresses: false,
+            sources: Vec::new(),
+            connect_rate: None,
+            tls: TlsSpec::default(),
+            step: Vec::new(),
+            feed: BTreeMap::new(),
+            prepare: None,
         }
     }
 }
@@ -353,8 +453,8 @@ impl Stack {
         if self.entry.is_empty() {
             return wrong("`entry` is missing: the URL that clients ask for, like `http://10.77.0.2/`".to_string());
         }
-        if self.workload.connections == 0 {
-            return wrong("`workload.connections` is 0: at least one connection is needed".to_string());
+        if let Err(message) = self.workload.check() {
+            return wrong(message);
         }
         for (name, host) in &self.host {
             for callee in &host.calls {
@@ -452,7 +552,7 @@ errors = "0.1%"
         check(
             "entry = \"http://a/\"\n[workload]\nconections = 3\n",
             expect![[
-                r#"stack.toml:3: unknown field `conections`, expected one of `connections`, `rate`, `arrivals`, `headers`, `method`, `body`, `body_file`, `body_bytes`, `keepalive`, `requests_per_connection`, `requests`, `paths`, `timeout`; did you mean `connections`?"#
+                r#"stack.toml:3: unknown field `conections`, expected one of `connections`, `rate`, `arrivals`, `headers`, `method`, `body`, `body_file`, `body_bytes`, `keepalive`, `requests_per_connection`, `requests`, `paths`, `timeout`, `deadline`, `profile`, `http2`, `depth`, `connect_to`, `all_addresses`, `sources`, `connect_rate`, `tls`, `step`, `feed`, `prepare`; did you mean `connections`?"#
             ]],
         );
         check(
@@ -474,6 +574,99 @@ errors = "0.1%"
         check(
             "entry = \"http://a/\"\n[host.lb]\nat = \"nets:lb\"\n",
             expect!["stack.toml:3: `nets:lb` is not a place: write `local`, `netns:NAME` or `agent:NAME`"],
+        );
+    }
+
+    const SCENARIO: &str = r#"
+entry = "http://a/"
+[workload.feed.users]
+file = "users.csv"
+order = "unique"
+[[workload.step]]
+name = "login"
+method = "POST"
+path = "/login"
+headers = { Content-Type = "application/json" }
+body = '{"user": "${users.name}"}'
+save = { token = "json:/token" }
+[[workload.step]]
+path = "/query?id=${n}"
+headers = { Authorization = "Bearer ${token}" }
+repeat = 49
+think = "10ms"
+check = { status = 200, contains = "id" }
+[workload.prepare]
+count = 10
+[[workload.prepare.step]]
+path = "/new"
+save = { key = "regex:key=([0-9]+)" }
+"#;
+
+    #[test]
+    fn reads_a_scenario_and_writes_it() {
+        let stack = Stack::parse("stack.toml", SCENARIO).unwrap();
+        let workload = &stack.workload;
+        assert_eq!(workload.step.iter().map(Step::label).collect::<Vec<_>>(), ["login", "/query?id=${n}"]);
+        assert_eq!((workload.step[0].repeat, workload.step[1].repeat), (1, 49));
+        assert_eq!(workload.feed["users"].order, FeedOrder::Unique);
+        assert_eq!(workload.prepare.as_ref().unwrap().columns(), ["key"]);
+        let (toml, json) = (toml::to_string(&stack).unwrap(), serde_json::to_string(&stack).unwrap());
+        assert_eq!(Stack::parse("again.toml", &toml).unwrap(), stack);
+        assert_eq!(serde_json::from_str::<Stack>(&json).unwrap(), stack);
+    }
+
+    #[test]
+    fn mistakes_in_a_scenario_name_their_line() {
+        let with = |old: &str, new: &str, want: Expect| check(&SCENARIO.replace(old, new), want);
+        with(
+            "?id=${n}",
+            "?id=${n",
+            expect![[
+                r#"stack.toml:14: "${n" is a `${` without its `}`: write `${NAME}`, or `$${` for one that stands as it is"#
+            ]],
+        );
+        with(
+            "json:/token",
+            "jsn:/token",
+            expect![
+                "stack.toml:12: `jsn:/token` is not a place in an answer: write `json:/POINTER`, `header:NAME`, `cookie:NAME` or `regex:PATTERN`"
+            ],
+        );
+        with(
+            "repeat = 49",
+            "repeat = 0",
+            expect!["stack.toml:16: 0 would never do the step: write 1 or more, or leave it out"],
+        );
+        with(
+            "think =",
+            "thinks =",
+            expect![
+                "stack.toml:17: unknown field `thinks`, expected one of `name`, `method`, `path`, `headers`, `body`, `save`, `repeat`, `think`, `check`; did you mean `think`?"
+            ],
+        );
+        with(
+            "\"unique\"",
+            "\"uniq\"",
+            expect![
+                "stack.toml:5: unknown variant `uniq`, expected one of `sequential`, `random`, `unique`; did you mean `unique`?"
+            ],
+        );
+        with(
+            "count = 10",
+            "count = 0",
+            expect!["stack.toml: `workload.prepare`: `count` and `connections` must be 1 or more"],
+        );
+        with(
+            "{ token =",
+            "{ n =",
+            expect![
+                "stack.toml: `workload.step` login, `save.n`: a name is made of letters, digits, `_` and `-`, and is not `n`"
+            ],
+        );
+        with(
+            "[workload.feed.users]",
+            "[workload]\nrequests = [{ path = \"/a\" }]\n[workload.feed.users]",
+            expect!["stack.toml: `workload.step` and `workload.requests` or `paths` are both given: keep one"],
         );
     }
 

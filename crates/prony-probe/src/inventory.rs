@@ -155,7 +155,10 @@ fn sysctls(found: &mut BTreeMap<String, String>, facts: &mut Facts, roots: &Root
     if !missing.is_empty() {
         facts.miss(
             "inventory.sysctl",
-            format_args!("not on this kernel, or not seen from this namespace: {}", missing.join(", ")),
+            format_args!(
+                "not on this kernel, or the whole machine's and not seen from a namespace: {}",
+                missing.join(", ")
+            ),
         );
     }
 }

@@ -47,7 +47,11 @@ impl LogSizes {
         let pids: Vec<u32> = pids.take(PROCESSES_MAX).collect();
         if self.search.due(at_ns) || pids != self.pids {
             let started = sys::thread_cpu_ns();
-            self.logs = written(&self.host, &self.roots, &pids);
+            // One that is opened for every line is seen only now and then: what was seen once is followed on.
+            let found = written(&self.host, &self.roots, &pids);
+            self.logs.retain(|log| !found.contains(log) && log.exists());
+            self.logs.splice(0..0, found);
+            self.logs.truncate(LOGS_MAX);
             self.pids = pids;
             self.search.ran(at_ns, sys::thread_cpu_ns().saturating_sub(started));
         }

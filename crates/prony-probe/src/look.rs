@@ -76,7 +76,10 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
     let seconds = start.elapsed().as_secs_f64();
     let grown = logs.iter_mut().filter_map(|log| log.put(&mut facts, seconds).then_some(())).count();
     if grown == 0 && !logs.is_empty() {
-        facts.miss(m::LOOK_LOG_STEP.name, "no log grew while it was looked at: was there a load?");
+        facts.miss(
+            m::LOOK_LOG_STEP.name,
+            "no log grew while it was looked at: it is off, buffered, or there was no load",
+        );
     }
     put_stacks(&mut facts, &stacks);
     facts.finish()

@@ -5,6 +5,7 @@
 
 pub mod csv;
 mod html;
+pub mod load_output;
 mod markdown;
 pub mod names;
 pub mod number;

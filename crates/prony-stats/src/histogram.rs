@@ -3,6 +3,10 @@
 //! This file does not time anything; it is handed nanoseconds.
 //! Invariant: percentiles of several histograms come from merging them, never from averaging percentiles.
 
+mod output;
+
+pub use output::QuantileRow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram as Hdr;
@@ -62,6 +66,15 @@ impl Histogram {
     /// Adds every value of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.hdr.add(&other.hdr).expect("both have the same bounds");
+    }
+
+    /// What was recorded since an earlier copy of the same histogram; everything, if the other is no such copy.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut rest = self.clone();
+        match rest.hdr.subtract(&earlier.hdr) {
+            Ok(()) => rest,
+            Err(_) => self.clone(),
+        }
     }
 
     /// Forgets every value and keeps the memory.

@@ -3,6 +3,7 @@
 //! Pure: no IO, no clock, and every random choice comes from a seed that the caller names.
 //! Invariant: every formula cites its source in the doc of the function that computes it.
 
+pub mod anderson_darling;
 pub mod curve;
 pub mod elasticity;
 pub mod histogram;
@@ -12,7 +13,9 @@ pub mod prove;
 pub mod random;
 pub mod steady;
 mod student;
+pub mod threshold;
 
 pub use elasticity::Elasticity;
 pub use histogram::{Histogram, merge_latencies};
 pub use random::Random;
+pub use threshold::{EarlyStop, evaluate};

@@ -1,7 +1,13 @@
 //! Flags and help of every command. No work is done here.
 
+mod calibrate_args;
+mod load_args;
+
+pub(crate) use calibrate_args::CalibrateArgs;
+pub(crate) use load_args::{ArrivalsArg, ConnectionArgs, LoadArgs, RequestArgs, ShowArgs, TlsArgs};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use prony_model::{CpuList, Nanos, Rate};
+use prony_model::Rate;
 use std::path::PathBuf;
 
 /// A dynamometer for web services: loads a stack to its limit, proves what holds it there, and proves the fix.
@@ -26,7 +32,7 @@ pub(crate) enum Command {
     /// The whole loop: load, observe, diagnose, intervene, tune, prove, undo, report
     Prove(ProveArgs),
     /// Apply a known load; wrk's flags and output work
-    Load(LoadArgs),
+    Load(Box<LoadArgs>),
     /// How much can it carry, and how much within the objective?
     Limit(LimitArgs),
     /// Load, observe, name the cause
@@ -41,6 +47,8 @@ pub(crate) enum Command {
     Undo(UndoArgs),
     /// What can and cannot be measured here, and how to mend that
     Doctor(DoctorArgs),
+    /// The generator's own ceiling on this machine
+    Calibrate(CalibrateArgs),
 }
 
 /// Where a run is recorded and how its result is printed.
@@ -164,95 +172,6 @@ pub(crate) struct LimitArgs {
     pub target: TargetArgs,
     #[command(flatten)]
     pub output: OutputArgs,
-}
-
-/// Spacing of arrivals, as a flag.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum ArrivalsArg {
-    /// Evenly spaced
-    Constant,
-    /// Independent of each other, as many users are
-    Poisson,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  prony load -t 2 -c 128 -d 10s --latency http://127.0.0.1:8080/     closed loop, as with wrk
-  prony load -c 128 -d 10s -R 5k --latency http://127.0.0.1:8080/    open loop, as with wrk2, Poisson arrivals
-  prony load -d 5s -m POST -b '{\"a\":1}' -H 'Content-Type: application/json' http://127.0.0.1:8080/
-  prony load stack.toml -d 10s                                       the workload of a stack file
-
-Connections and rate are totals over all threads. With -R, latency counts from the time at which a request
-was due, so waiting in the generator is not left out; the time from the actual send is shown beside it.")]
-pub(crate) struct LoadArgs {
-    /// A URL, a stack file, or a running lab's stack
-    #[arg(value_name = "URL|STACK")]
-    pub target: String,
-    /// Threads [default: one per CPU, at most one per connection]
-    #[arg(short, long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub threads: u32,
-    /// Connections held open, over all threads [default: 10, or the workload's]
-    #[arg(short, long, value_name = "N")]
-    pub connections: Option<u32>,
-    /// How long, like 10s or 2m; a bare number is seconds
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = seconds)]
-    pub duration: Nanos,
-    /// Open loop: requests per second over all threads, like 800 or 5k
-    #[arg(short = 'R', long, value_name = "RATE")]
-    pub rate: Option<Rate>,
-    /// Spacing of arrivals in open loop
-    #[arg(long, value_name = "KIND", default_value = "poisson")]
-    pub arrivals: ArrivalsArg,
-    /// Add a header, like 'Accept: text/html'
-    #[arg(short = 'H', long = "header", value_name = "HEADER")]
-    pub headers: Vec<String>,
-    /// Method
-    #[arg(short, long, value_name = "METHOD")]
-    pub method: Option<String>,
-    /// Body
-    #[arg(short, long, value_name = "TEXT", conflicts_with = "body_file")]
-    pub body: Option<String>,
-    /// Body from a file
-    #[arg(long, value_name = "FILE")]
-    pub body_file: Option<PathBuf>,
-    /// A weighted path besides or instead of the URL's own: PATH or PATH=WEIGHT; may be repeated
-    #[arg(long = "path", value_name = "PATH[=WEIGHT]")]
-    pub paths: Vec<String>,
-    /// A connection per request
-    #[arg(long)]
-    pub no_keepalive: bool,
-    /// Close a connection after that many requests
-    #[arg(long, value_name = "N")]
-    pub requests_per_connection: Option<u32>,
-    /// Give up on a response after this time
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
-    pub timeout: Option<Nanos>,
-    /// Not counted, before the duration
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = seconds)]
-    pub warmup: Nanos,
-    /// CPUs to pin the threads to, like 0,2-3
-    #[arg(long, value_name = "LIST")]
-    pub cpus: Option<CpuList>,
-    /// Print the latency distribution
-    #[arg(long)]
-    pub latency: bool,
-    /// Print one JSON object instead of text
-    #[arg(long)]
-    pub json: bool,
-    /// The target is mine: needed for an address that is not private
-    #[arg(long)]
-    pub owned: bool,
-    /// Seed of every random choice [default: from the clock]
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-}
-
-/// wrk takes bare numbers as seconds.
-fn seconds(text: &str) -> Result<Nanos, String> {
-    if let Ok(seconds) = text.parse::<u64>() {
-        return Ok(Nanos(seconds.saturating_mul(1_000_000_000)));
-    }
-    text.parse::<Nanos>().map_err(|e| e.to_string())
 }
 
 /// Forms of a report.

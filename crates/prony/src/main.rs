@@ -1,11 +1,16 @@
 //! The `prony` binary: flags in, exit code out. The work is done in the crates; this one wires them.
 
+mod calibrate;
 mod cli;
 mod doctor;
 mod home;
 mod lab;
+mod live;
 mod load;
+mod load_plan;
+mod load_result;
 mod measure;
+mod otlp;
 mod output;
 mod progress;
 mod report;
@@ -78,5 +83,6 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Lab(args) => lab::run(&args),
         Command::Undo(args) => undo::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
     }
 }

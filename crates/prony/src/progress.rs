@@ -1,19 +1,25 @@
 //! What a person sees on stderr while a run is under way.
 
-use prony_model::Event;
+use prony_model::{Event, Gap};
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
+
+/// Longest line about a missing fact. A guess: most terminals are this wide; the report has every word.
+const GAP_CHARS: usize = 100;
 
 /// Writes events as lines; on a terminal a running trial is shown on one line that is overwritten.
 pub(crate) struct Progress {
     terminal: bool,
     quiet: bool,
     label: String,
+    /// Facts whose absence was told already, on whichever host.
+    told: BTreeSet<String>,
 }
 
 impl Progress {
     /// Progress on stderr, or none.
     pub fn new(quiet: bool) -> Self {
-        Self { terminal: std::io::stderr().is_terminal(), quiet, label: String::new() }
+        Self { terminal: std::io::stderr().is_terminal(), quiet, label: String::new(), told: BTreeSet::new() }
     }
 
     /// Shows one event. A note is shown even when progress is not wanted.
@@ -39,12 +45,36 @@ impl Progress {
                 let (wipe, label) = (self.wipe(), &self.label);
                 writeln!(err, "{wipe}           {label:<44} {good_per_s:>9.0}/s  p99 {:>8.2} ms{errors}", p99_us / 1e3)
             }
-            Event::Missing { gap } => writeln!(err, "{}           not seen: {gap}", self.wipe()),
+            Event::Missing { gap } if self.told.insert(gap.fact.clone()) => {
+                writeln!(err, "{}           {}", self.wipe(), gap_line(gap))
+            }
+            Event::Missing { .. } => Ok(()),
         };
         let _ = err.flush();
     }
 
     fn wipe(&self) -> &'static str {
         if self.terminal { "\r\x1b[K" } else { "" }
+    }
+}
+
+/// A missing fact in one line.
+fn gap_line(gap: &Gap) -> String {
+    let line = format!("not seen: {gap}");
+    match line.char_indices().nth(GAP_CHARS) {
+        Some((end, _)) => format!("{}... (more in the report)", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_gap_takes_one_line() {
+        assert_eq!(gap_line(&Gap::new("x", "lb", "short")), "not seen: x of lb: short");
+        let line = gap_line(&Gap::new("x", "lb", "\u{e4}".repeat(300)));
+        assert_eq!(line.chars().count(), GAP_CHARS + "... (more in the report)".len());
     }
 }

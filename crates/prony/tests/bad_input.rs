@@ -97,10 +97,11 @@ fn an_address_that_is_not_private_needs_the_users_word() {
 }
 
 #[test]
-fn https_is_refused_with_a_reason() {
-    let said = prony(&["load", "-d", "1", "https://127.0.0.1/"]);
+fn a_server_without_tls_is_refused_with_a_reason() {
+    let port = hostile(Served::Garbage);
+    let said = prony(&["load", "-d", "1", &format!("https://127.0.0.1:{port}/")]);
     assert_ne!(said.code, 0);
-    assert!(said.err.contains("TLS"), "{}", said.err);
+    assert!(said.err.contains("no TLS connection to"), "{}", said.err);
 }
 
 /// A hostile server: the load ends in time, the errors are counted by kind, and the result is called what it is.

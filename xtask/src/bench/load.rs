@@ -1,24 +1,26 @@
-//! `cargo xtask bench load`: CPU time per request of load generators, against a loop that only sends and receives ("the floor").
+//! `cargo xtask bench load`: CPU time per request of prony and of other generators, in the same rounds.
 //!
-//! The metric is the CPU time of the generator's process (wait4(2)) divided by the responses it got. It repeats within a few
-//! percent where requests per second vary by ten. Invariant: a ratio is formed within one round, never across rounds.
+//! Each generator is a process of its own, so its CPU time is exact (wait4), start and end included. What is compared is CPU
+//! time per request, because on a shared machine requests per second vary by ten. Invariant: a ratio is formed within one
+//! round, never across rounds.
+
+mod memory;
+mod servers;
+mod tools;
+mod works;
 
 use super::{load_average, machine, median, sys, write_section};
 use anyhow::{Context as _, bail, ensure};
+use servers::{Nginx, NullServer, SERVER_CPU};
 use std::ffi::OsStr;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
+use works::{Bench, Generator, OPEN_SHARE, Open, Work};
 
-/// CPU of the server; the generators get the other one of a two-core machine.
-const SERVER_CPU: &str = "0";
 /// CPU of the generators.
 const GENERATOR_CPU: &str = "1";
-/// Rate of the open loops, as a share of what the closed loop reached: busy, but with room. From the issue: 70 %.
-const OPEN_SHARE: f64 = 0.7;
-/// The bar: CPU time per request against that of the floor with the same schedule. From the issue.
-const RATIO_MAX: f64 = 1.10;
 
 /// How much to measure.
 #[derive(clap::Args, Clone, Debug)]
@@ -30,11 +32,11 @@ pub struct LoadArgs {
     #[arg(long, default_value_t = 2)]
     pub seconds: u32,
     /// Connections
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 128)]
     pub connections: u32,
-    /// Measure the binary target/release/prony as it is, instead of the engine alone
+    /// Only works whose name holds this text; the page is left alone then
     #[arg(long)]
-    pub whole: bool,
+    pub only: Option<String>,
     /// Print the table only; leave docs/benchmarks.md alone
     #[arg(long)]
     pub no_write: bool,
@@ -49,70 +51,118 @@ pub fn run(root: &Path, args: &LoadArgs) -> anyhow::Result<()> {
         args.rounds > 0 && args.seconds > 0 && args.connections > 0,
         "rounds, seconds and connections must be 1 or more"
     );
-    let programs = Programs::prepare(root, args.whole)?;
-    let server = NullServer::start(&programs.null_server, args.realtime)?;
+    let programs = Programs::prepare(root)?;
+    let keeping = NullServer::start(&programs.null_server, args.realtime, false)?;
+    let closing = NullServer::start(&programs.null_server, args.realtime, true)?;
+    let nginx = Nginx::start()?;
+    let bench = Bench {
+        floor: &programs.floor,
+        engine: &programs.engine,
+        keeping: &keeping,
+        closing: &closing,
+        nginx: &nginx,
+        pipeline_script: &root.join("xtask/fixtures/pipeline.lua"),
+        connections: args.connections,
+        seconds: args.seconds,
+    };
     let busy_before = load_average();
-    let mut rows: Vec<Row> = programs.generators(args, server.port).into_iter().map(Row::new).collect();
+    let wanted = |work: &Work| args.only.as_ref().is_none_or(|text| work.name.contains(text.as_str()));
+    let mut blocks: Vec<Block> = bench.works().into_iter().filter(wanted).map(Block::new).collect();
+    ensure!(!blocks.is_empty(), "no work has that name");
     for round in 0..args.rounds {
-        measure_round(round, &mut rows, args)?;
+        // Open loops are given a part of what the closed loop of this round reached.
+        let mut closed_per_s = None;
+        for block in &mut blocks {
+            block.measure(round, closed_per_s, args)?;
+            closed_per_s = closed_per_s.or(block.rows[0].per_s.last().copied());
+        }
     }
-    drop(server);
-    let text = page(args, &rows, &busy_before);
+    let mut text = page(args, &blocks, &busy_before);
+    if args.only.is_none() {
+        text += &memory::measure(&programs.engine, keeping.port)?;
+    }
     println!("{text}");
-    if !args.no_write {
+    if !args.no_write && args.only.is_none() {
         write_section(root, "load", &text)?;
     }
     Ok(())
 }
 
-/// One line of the table: a generator and what each round gave.
-struct Row {
-    generator: Generator,
-    cpu_us: Vec<f64>,
-    per_s: Vec<f64>,
+/// A work and what each round gave.
+struct Block {
+    work: Work,
+    rows: Vec<Row>,
 }
 
-/// A program that makes load, and how it tells the number of responses.
-struct Generator {
-    name: &'static str,
-    program: PathBuf,
-    args: Vec<String>,
-    /// Given at 70 % of the closed loop's rate.
-    open: Option<&'static str>,
-    responses: fn(&str) -> Option<u64>,
+/// One generator of a work.
+#[derive(Default)]
+struct Row {
+    cpu_us: Vec<f64>,
+    per_s: Vec<f64>,
+    lag_us_p99: Vec<f64>,
+}
+
+impl Block {
+    fn new(work: Work) -> Self {
+        let rows = work.generators.iter().map(|_| Row::default()).collect();
+        Self { work, rows }
+    }
+
+    /// Each generator once, beginning with another one each round.
+    fn measure(&mut self, round: u32, closed_per_s: Option<f64>, args: &LoadArgs) -> anyhow::Result<()> {
+        let count = self.rows.len();
+        for number in 0..count {
+            let index = (number + round as usize) % count;
+            let generator = &self.work.generators[index];
+            let rate = closed_per_s.map(|per_s| per_s * OPEN_SHARE);
+            let wrong = || format!("{} of `{}`", generator.name, self.work.name);
+            self.rows[index].measure(generator, rate, args).with_context(wrong)?;
+        }
+        Ok(())
+    }
+
+    /// CPU time per request of prony against that of another, within each round.
+    fn ratios(&self, other: usize) -> Vec<f64> {
+        self.rows[0].cpu_us.iter().zip(&self.rows[other].cpu_us).map(|(own, other)| own / other).collect()
+    }
 }
 
 impl Row {
-    fn new(generator: Generator) -> Self {
-        Self { generator, cpu_us: Vec::new(), per_s: Vec::new() }
-    }
-
-    fn measure(&mut self, rate: Option<f64>, args: &LoadArgs) -> anyhow::Result<()> {
-        let generator = &self.generator;
+    fn measure(&mut self, generator: &Generator, rate: Option<f64>, args: &LoadArgs) -> anyhow::Result<()> {
         let mut command = prioritised("taskset", args.realtime);
-        command.args(["-c", GENERATOR_CPU]).arg(&generator.program).args(&generator.args);
-        if let (Some(arrivals), Some(rate)) = (generator.open, rate) {
-            let rate = format!("{rate:.0}");
-            match generator.name {
-                name if name.starts_with("prony load") => command.args(["-R", &rate, "--arrivals", arrivals]),
-                _ => command.args([&rate, arrivals]),
-            };
-        }
-        let name = generator.name;
+        command.args(["-c", GENERATOR_CPU]).arg(&generator.program).args(told(generator, rate)?);
         let begun = Instant::now();
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("cannot start taskset")?;
         let mut said = String::new();
         child.stdout.take().context("stdout is piped")?.read_to_string(&mut said)?;
-        let ended = sys::wait(&child).with_context(|| format!("cannot wait for {name}"))?;
-        let responses = (generator.responses)(&said).filter(|n| *n > 0);
-        let Some(responses) = responses else {
-            bail!("{name} told no number of responses (ended well: {}); it said:\n{said}", ended.ok);
+        let ended = sys::wait(&child).context("cannot wait for it")?;
+        let Some(responses) = (generator.responses)(&said).filter(|n| *n > 0) else {
+            bail!("it told no number of responses (ended well: {}); it said:\n{said}", ended.ok);
         };
         self.cpu_us.push(ended.cpu.as_secs_f64() * 1e6 / responses as f64);
         // By the clock: wrk runs longer than it is told to.
         self.per_s.push(responses as f64 / begun.elapsed().as_secs_f64());
+        let lag = said.lines().find_map(|l| l.strip_prefix("lag_p99_us ")).and_then(|v| v.parse::<f64>().ok());
+        self.lag_us_p99.extend(lag);
         Ok(())
     }
+}
+
+/// The arguments of a generator, with the rate if its work has one.
+fn told(generator: &Generator, rate: Option<f64>) -> anyhow::Result<Vec<String>> {
+    let mut args = generator.args.clone();
+    let needed = || rate.context("no closed loop was measured before: do not leave out the first work");
+    match generator.open {
+        None => {}
+        Some(Open::Floor(arrivals)) => args.extend([format!("{:.0}", needed()?), arrivals.to_string()]),
+        Some(Open::Engine(arrivals)) => {
+            let mut fields: serde_json::Value = serde_json::from_str(args.last().context("there are arguments")?)?;
+            fields["rate"] = format!("{:.0}/s", needed()?).into();
+            fields["arrivals"] = arrivals.into();
+            *args.last_mut().context("there are arguments")? = fields.to_string();
+        }
+    }
+    Ok(args)
 }
 
 /// A program; with `realtime` before everything that has no real-time priority of its own. Both changes end in an exec, so
@@ -126,31 +176,15 @@ fn prioritised(program: impl AsRef<OsStr>, realtime: bool) -> Command {
     command
 }
 
-/// The floor and the closed loop come first, because others need their numbers; the rest begins with another one each round.
-fn measure_round(round: u32, rows: &mut [Row], args: &LoadArgs) -> anyhow::Result<()> {
-    let (first, rest) = rows.split_at_mut(2);
-    for row in first.iter_mut() {
-        row.measure(None, args)?;
-    }
-    let closed = first[1].per_s.last().copied().context("the closed loop was just measured")?;
-    let count = rest.len();
-    for number in 0..count {
-        let row = &mut rest[(number + round as usize) % count];
-        row.measure(row.generator.open.map(|_| closed * OPEN_SHARE), args)?;
-    }
-    Ok(())
-}
-
 /// The programs, built.
 struct Programs {
     floor: PathBuf,
     null_server: PathBuf,
-    prony: PathBuf,
-    whole: bool,
+    engine: PathBuf,
 }
 
 impl Programs {
-    fn prepare(root: &Path, whole: bool) -> anyhow::Result<Self> {
+    fn prepare(root: &Path) -> anyhow::Result<Self> {
         let target = super::target(root);
         let built = target.join("bench");
         std::fs::create_dir_all(&built).with_context(|| format!("cannot create {}", built.display()))?;
@@ -165,178 +199,58 @@ impl Programs {
             );
             Ok(binary)
         };
-        let prony = if whole {
-            let binary = target.join("release/prony");
-            ensure!(binary.exists(), "{} is missing; cargo build --release -p prony", binary.display());
-            binary
-        } else {
-            let mut cargo = Command::new("cargo");
-            cargo.current_dir(root).args(["build", "--release", "--quiet", "-p", "prony-load", "--example", "load"]);
-            ensure!(cargo.status().context("cannot start cargo")?.success(), "the engine does not build");
-            target.join("release/examples/load")
-        };
-        Ok(Self { floor: compile("floor")?, null_server: compile("null_server")?, prony, whole })
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(root).args(["build", "--release", "--quiet", "-p", "prony-load", "--example", "load"]);
+        ensure!(cargo.status().context("cannot start cargo")?.success(), "the engine does not build");
+        let engine = target.join("release/examples/load");
+        Ok(Self { floor: compile("floor")?, null_server: compile("null_server")?, engine })
     }
-
-    /// The floor first, then prony's closed loop, then the others.
-    fn generators(&self, args: &LoadArgs, port: u16) -> Vec<Generator> {
-        let (url, n, s) = (format!("http://127.0.0.1:{port}/"), args.connections.to_string(), args.seconds.to_string());
-        let words = |list: &[&str]| list.iter().map(|w| w.to_string()).collect::<Vec<_>>();
-        let own = |name, open| {
-            let (args, responses): (_, fn(&str) -> Option<u64>) = if self.whole {
-                (words(&["load", "--json", "-t", "1", "--warmup", "0s", "-c", &n, "-d", &s, &url]), json_responses)
-            } else {
-                (words(&[&url, &n, &s]), key_value_responses)
-            };
-            Generator { name, program: self.prony.clone(), args, open, responses }
-        };
-        let tool = |name: &'static str, args: &[&str], responses| Generator {
-            name,
-            program: PathBuf::from(name.split(' ').next().unwrap_or(name)),
-            args: words(args),
-            open: None,
-            responses,
-        };
-        let names = if self.whole {
-            ["prony load", "prony load -R --arrivals constant", "prony load -R --arrivals poisson"]
-        } else {
-            ["prony-load, closed loop", "prony-load, open loop, constant", "prony-load, open loop, Poisson"]
-        };
-        let floor = |name, open| Generator {
-            name,
-            program: self.floor.clone(),
-            args: words(&[&port.to_string(), &n, &s]),
-            open,
-            responses: key_value_responses,
-        };
-        let seconds = format!("{s}s");
-        vec![
-            floor("floor, closed loop", None),
-            own(names[0], None),
-            floor("floor, open loop, constant", Some("constant")),
-            own(names[1], Some("constant")),
-            floor("floor, open loop, Poisson", Some("poisson")),
-            own(names[2], Some("poisson")),
-            tool("wrk", &["-t1", "-c", &n, "-d", &seconds, &url], wrk_responses),
-            // 5 million is more than it can do in the time, which is what ends it; ab allocates by that number.
-            tool("ab -k", &["-q", "-k", "-c", &n, "-t", &s, "-n", "5000000", &url], ab_responses),
-            tool("h2load --h1", &["--h1", "-t1", "-c", &n, "-D", &s, &url], h2load_responses),
-        ]
-    }
-}
-
-/// The server under all generators. Killed when dropped.
-struct NullServer {
-    child: Child,
-    port: u16,
-}
-
-impl NullServer {
-    fn start(program: &Path, realtime: bool) -> anyhow::Result<Self> {
-        let mut child = prioritised(program, realtime).args(["0", SERVER_CPU]).stdout(Stdio::piped()).spawn()?;
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().context("stdout is piped")?).read_line(&mut line)?;
-        let port = line.trim().strip_prefix("ready ").and_then(|p| p.parse().ok());
-        Ok(Self { child, port: port.with_context(|| format!("the null server said {line:?}"))? })
-    }
-}
-
-impl Drop for NullServer {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
-
-/// `responses N`, as the fixtures and the example of the engine print.
-fn key_value_responses(said: &str) -> Option<u64> {
-    said.lines().find_map(|l| l.strip_prefix("responses "))?.trim().parse().ok()
-}
-
-/// `  44845 requests in 1.01s, 4.96MB read`
-fn wrk_responses(said: &str) -> Option<u64> {
-    said.lines().find_map(|l| l.trim().split_once(" requests in "))?.0.parse().ok()
-}
-
-/// `Complete requests:      20000`
-fn ab_responses(said: &str) -> Option<u64> {
-    said.lines().find_map(|l| l.strip_prefix("Complete requests:"))?.trim().parse().ok()
-}
-
-/// `requests: 34140 total, 34156 started, 34140 done, 34140 succeeded, ...`
-fn h2load_responses(said: &str) -> Option<u64> {
-    let line = said.lines().find_map(|l| l.strip_prefix("requests: "))?;
-    line.split(", ").find_map(|part| part.strip_suffix(" done"))?.parse().ok()
-}
-
-/// `responses_total`, wherever it is in the one JSON object of `prony load --json`.
-fn json_responses(said: &str) -> Option<u64> {
-    fn search(value: &serde_json::Value) -> Option<u64> {
-        let map = value.as_object()?;
-        map.get("responses_total").and_then(serde_json::Value::as_u64).or_else(|| map.values().find_map(search))
-    }
-    search(&serde_json::from_str(said).ok()?)
 }
 
 /// The table, with what a reader needs to repeat it and to doubt it.
-fn page(args: &LoadArgs, rows: &[Row], busy_before: &str) -> String {
+fn page(args: &LoadArgs, blocks: &[Block], busy_before: &str) -> String {
     let mut text = String::from("## CPU time per request of load generators\n\n");
     text += &format!(
-        "`cargo xtask bench load --rounds {} --seconds {} --connections {}{}{}` on {}, load average {busy_before} before and {} after. \
-         The null server is pinned to CPU {SERVER_CPU}, the generators take turns on CPU {GENERATOR_CPU}, one thread each. \
-         CPU time is that of the whole process, from start to exit. The floor parses and measures nothing.\n\n\
+        "`cargo xtask bench load --rounds {} --seconds {} --connections {}{}` on {}, load average {busy_before} before and {} after. \
+         The servers are pinned to CPU {SERVER_CPU}, the generators take turns on CPU {GENERATOR_CPU}, one thread each. \
+         CPU time is that of the whole process, from start to exit. The floor is a bare epoll loop in C that parses and measures nothing. \
+         With TLS all use AES-128-GCM, and certificates are verified by prony and by nobody else.\n\n\
          Open loops run at {:.0} % of the rate of prony's closed loop in the same round. There a request is dearer, whoever sends it: \
          answers no longer come in batches, and each request wakes a server that went to sleep, on the sender's account. \
-         So an open loop is held against the floor that sends by the same schedule; the other ratio stands beside it. \
-         The bar is {RATIO_MAX:.2} times the floor of the same schedule.\n\n",
+         So an open loop is held against the floor that sends by the same schedule.\n\n",
         args.rounds,
         args.seconds,
         args.connections,
-        if args.whole { " --whole" } else { "" },
         if args.realtime { " --realtime" } else { "" },
         machine(),
         load_average(),
         OPEN_SHARE * 100.0
     );
-    text += "| generator | requests/s, median | CPU us/request, median | times the floor of the same schedule: median (least to most) | \
-             times the closed floor |\n|---|--:|--:|--:|--:|\n";
-    for row in rows {
-        let fair = ratios(row, fair_floor(rows, row));
-        let least = fair.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = fair.iter().copied().fold(0.0, f64::max);
-        text += &format!(
-            "| {} | {:.0} | {:.2} | {:.3} ({least:.3} to {most:.3}) | {:.3} |\n",
-            row.generator.name,
-            median(&row.per_s).unwrap_or(f64::NAN),
-            median(&row.cpu_us).unwrap_or(f64::NAN),
-            median(&fair).unwrap_or(f64::NAN),
-            median(&ratios(row, &rows[0])).unwrap_or(f64::NAN),
-        );
+    text += "| work | generator | requests/s, median | CPU us/request, median | prony uses times that: median (least to most) | bar |\n\
+             |---|---|--:|--:|--:|--:|\n";
+    for block in blocks {
+        for (number, (generator, row)) in block.work.generators.iter().zip(&block.rows).enumerate() {
+            let ratios = block.ratios(number);
+            let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = ratios.iter().copied().fold(0.0, f64::max);
+            let bar = block.work.bars.iter().find(|(name, _)| *name == generator.name).map(|(_, most)| *most);
+            let middle = median(&ratios).unwrap_or(f64::NAN);
+            let against = match number {
+                0 => String::new(),
+                _ => format!("{middle:.3} ({least:.3} to {most:.3})"),
+            };
+            let lag = median(&row.lag_us_p99).filter(|_| generator.open.is_some());
+            let lag = lag.map(|us| format!(", schedule lag p99 {us:.0} us")).unwrap_or_default();
+            text += &format!(
+                "| {} | {}{lag} | {:.0} | {:.2} | {against} | {} |\n",
+                if number == 0 { block.work.name } else { "" },
+                generator.name,
+                median(&row.per_s).unwrap_or(f64::NAN),
+                median(&row.cpu_us).unwrap_or(f64::NAN),
+                bar.map(|most| format!("{most:.2}{}", if middle <= most { "" } else { ", not met" }))
+                    .unwrap_or_default(),
+            );
+        }
     }
     text
-}
-
-/// The first row with the same schedule: a floor, because each floor stands before what is held against it.
-fn fair_floor<'a>(rows: &'a [Row], row: &Row) -> &'a Row {
-    rows.iter().find(|r| r.generator.open == row.generator.open).unwrap_or(&rows[0])
-}
-
-/// CPU time per request against that of the floor, within each round.
-fn ratios(row: &Row, floor: &Row) -> Vec<f64> {
-    row.cpu_us.iter().zip(&floor.cpu_us).map(|(own, floor)| own / floor).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_what_each_generator_says() {
-        assert_eq!(key_value_responses("responses 12\ncpu_us_per_request 4\n"), Some(12));
-        assert_eq!(wrk_responses("Running 1s\n  44845 requests in 1.01s, 4.96MB read\n"), Some(44845));
-        assert_eq!(ab_responses("Complete requests:      20000\nFailed requests:        0\n"), Some(20000));
-        assert_eq!(h2load_responses("requests: 5 total, 6 started, 4 done, 4 succeeded, 0 failed\n"), Some(4));
-        assert_eq!(json_responses(r#"{"schema":"x","result":{"sent":9,"responses_total":8}}"#), Some(8));
-        assert_eq!(wrk_responses("unable to connect"), None);
-    }
 }

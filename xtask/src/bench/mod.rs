@@ -3,10 +3,12 @@
 //! One benchmark per file; each owns the lines between its markers in that page and nothing else of it.
 //! Invariant: what is compared is measured in turn, in the same rounds, and the spread is written beside the middle.
 
+pub mod fuzz;
 pub mod labs;
 pub mod load;
 pub mod observe;
 mod sys;
+pub mod truth;
 pub mod undo;
 
 use anyhow::Context as _;

@@ -8,7 +8,8 @@ use anyhow::Context as _;
 use std::path::Path;
 
 /// Where the keys of a stack file are declared: file of `prony-model`, and its structs that a person writes (empty: all).
-const DECLARED: &[(&str, &[&str])] = &[("stack.rs", &[]), ("lab.rs", &[]), ("load.rs", &["RequestSpec"])];
+const DECLARED: &[(&str, &[&str])] =
+    &[("stack.rs", &[]), ("lab.rs", &[]), ("load.rs", &["RequestSpec"]), ("script.rs", &["Step", "Check"])];
 
 const PAGE: &str = "docs/stack-file.md";
 

@@ -19,6 +19,7 @@ const LAYERS: &[(&str, Option<&[&str]>)] = &[
     ("prony-agent", Some(&["prony-model", "prony-stats", "prony-load", "prony-probe", "prony-tune"])),
     ("prony-session", Some(&["prony-model", "prony-stats", "prony-diagnose", "prony-record", "prony-agent"])),
     ("prony-report", Some(&["prony-model", "prony-stats"])),
+    ("prony-tui", Some(&["prony-model", "prony-stats", "prony-report"])),
     ("prony", None),
 ];
 

@@ -103,14 +103,22 @@ fn access_logs<'a>(hop: &Hop<'a>) -> Vec<&'a str> {
 /// Writes to access logs per request.
 pub(super) fn writes_per_request(hop: &Hop<'_>) -> Result<Fact, Gap> {
     hop.fact("log writes / request", "", |r: &Reader<'_>| {
-        let mut writes_per_s = 0.0;
+        // A log that is opened anew for every line is found only by chance: those that were not read do not count.
+        let (mut writes_per_s, mut unread, mut read) = (0.0, None, false);
         for path in access_logs(hop) {
-            let growth = r.one(&LOG_SIZE, path)?;
-            if growth > 0.0 {
-                writes_per_s += growth / hop.look(&LOOK_LOG_STEP, path)?.max(1.0);
+            let seen = r.one(&LOG_SIZE, path).and_then(|growth| match growth > 0.0 {
+                true => Ok(growth / hop.look(&LOOK_LOG_STEP, path)?.max(1.0)),
+                false => Ok(0.0),
+            });
+            match seen {
+                Ok(writes) => (writes_per_s, read) = (writes_per_s + writes, true),
+                Err(gap) => unread = Some(gap),
             }
         }
-        Ok(writes_per_s / r.requests()?)
+        match unread {
+            Some(gap) if !read => Err(gap),
+            Some(_) | None => Ok(writes_per_s / r.requests()?),
+        }
     })
 }
 
@@ -136,6 +144,8 @@ mod tests {
         assert!((found.score - 0.038).abs() < 0.001, "{}", found.score);
         assert_eq!(found.remedies[0].knob.as_ref().unwrap().value, "buffer=64k");
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0, "buffer=64k");
+        let glimpsed = lab(300.0, 2.5).per_second("lb", &LOG_SIZE, "/run/lb/other.log", 9e6);
+        assert!((score(CAUSE.id, "lb", &glimpsed) - 0.038).abs() < 0.001, "one log was not looked at");
         assert_eq!(score(CAUSE.id, "lb", &lab(4_000.0, 5.0)), 0.0, "buffer=4k");
         assert_eq!(score(CAUSE.id, "lb", &lab(1_510.0, 50.0)), 0.0, "border");
         assert!(score(CAUSE.id, "lb", &lab(1_490.0, 50.0)) > 0.0, "border");

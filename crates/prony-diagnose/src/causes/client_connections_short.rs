@@ -47,12 +47,16 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if !hop.is_entry() {
         return does_not_apply(hop, "is not reached by clients");
     }
-    let plan = &hop.at(Level::At)?.trial.plan;
+    let (plan, result) = (&hop.at(Level::At)?.trial.plan, &hop.at(Level::At)?.trial.result);
     if !plan.keepalive || plan.requests_per_connection.is_some() {
         return does_not_apply(hop, "the workload asks for short connections itself");
     }
     let opens = hop.per_request(&TCP_PASSIVE_OPENS)?;
-    let share = if opens.value < OPENS_PER_REQUEST { 0.0 } else { connection_share(hop, opens.value)? };
+    // A connection that broke is opened anew: that is the failure's doing.
+    let errors = &result.errors;
+    let broken = errors.connect + errors.write + errors.read + errors.timeout;
+    let short = opens.value - broken as f64 / result.completed.max(1) as f64;
+    let share = if short < OPENS_PER_REQUEST { 0.0 } else { connection_share(hop, short)? };
     if share < SHARE_MIN {
         return ruled_out(&opens, OPENS_PER_REQUEST, "guess", "clients keep their connections, or these cost little");
     }
@@ -83,6 +87,16 @@ mod tests {
         assert_eq!(score(CAUSE.id, "s1", &lab(1.0)), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(0.19)), 0.0);
         assert!(score(CAUSE.id, "lb", &lab(0.21)) > 0.0);
+    }
+
+    #[test]
+    fn connections_that_broke_are_not_short() {
+        let mut run = lab(1.0).run();
+        for trial in &mut run.trials {
+            trial.result.errors.read = trial.result.completed * 9 / 10;
+        }
+        let judged = check(&Hop { run: &run, name: "lb" }).unwrap();
+        assert!(matches!(judged, Judgement::Silent(_)), "what breaks is not short");
     }
 
     proptest! {

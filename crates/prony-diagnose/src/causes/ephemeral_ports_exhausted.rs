@@ -8,7 +8,7 @@
 //!
 //! ## Why it limits
 //! connect() fails at once, the request is answered with an error; or, just before, it searches long for a free port.
-//! CPUs may be idle.
+//! CPUs may be idle, or busy with errors: a proxy that takes its servers for dead no longer tries to connect.
 //!
 //! ## Evidence
 //! Failed connects per request that the hop completes; without an error log, fill of the port range together with the
@@ -49,6 +49,9 @@ const FILL: f64 = 0.9;
 /// A host that keeps its connections cannot use up its ports. Cited: catalogue row 4.
 const OPENS_PER_REQUEST: f64 = 0.05;
 
+/// Share of failed requests from which a full range of ports is no coincidence. A guess: a hundred times the usual budget.
+const FAILED_SHARE: f64 = 0.1;
+
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let servers = hop.host().map_or(0, |h| h.calls.len());
     if servers == 0 {
@@ -78,7 +81,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             if fill.value < FILL {
                 return ruled_out(&fill, FILL, "guess", "most local ports are free");
             }
-            if opens.value < OPENS_PER_REQUEST {
+            // With no port left nothing is opened either: then the requests fail.
+            if opens.value < OPENS_PER_REQUEST && result.error_share() < FAILED_SHARE {
                 return ruled_out(&opens, OPENS_PER_REQUEST, "cited: catalogue row 4", "hardly any port is asked for");
             }
             let idle = 1.0 - hop.at(Level::At)?.cpu()?.busy_share();
@@ -122,6 +126,11 @@ mod tests {
         assert!((score(CAUSE.id, "lb", &lab(8_100.0)) - 0.9).abs() < 1e-6);
         assert_eq!(score(CAUSE.id, "lb", &lab(0.0)), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
+        // The proxy took its servers for dead: it answers errors, and asks for no port any more.
+        let given_up = lab(0.0).cpu("0", 0.4, 0.5, 0.1).per_second("lb", &TCP_ACTIVE_OPENS, "", 1.0).failing(1.0);
+        let given_up = given_up.gauge("lb", &SOCK_TIME_WAIT, "", 2_000.0);
+        assert!((score(CAUSE.id, "lb", &given_up) - 1.0).abs() < 1e-6);
+        assert!(score("cpu-saturated-kernel", "lb", &given_up) < 1e-6, "its CPU serves no good request");
         let held_by_closing = Lab::healthy().gauge("lb", &SOCK_TIME_WAIT, "", 60_000.0);
         assert_eq!(score(CAUSE.id, "lb", &held_by_closing), 0.0, "no connection is opened");
         let knob = finding(CAUSE.id, "lb", &lab(8_100.0)).unwrap().remedies.remove(0).knob.unwrap();

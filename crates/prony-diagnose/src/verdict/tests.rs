@@ -262,6 +262,21 @@ fn a_removal_that_brings_nothing_speaks_against_the_cause() {
 }
 
 #[test]
+fn a_limit_that_holds_back_only_a_part_is_none() {
+    // Two connections, a CPU that is nearly full, and four connections still bring more.
+    let two = Lab { n: [2.0, 2.0, 4.0], x: [14_000.0, 27_800.0, 33_000.0], ..Lab::healthy().cpu("0", 0.27, 0.4, 0.22) };
+    let mut run = two.run();
+    assert_eq!(diagnose(&run).verdict.cause, "cpu-saturated-kernel");
+    answered(&mut run, (0.44, 0.24, 0.63), (-0.09, -0.4, 0.3));
+    let diagnosis = diagnose(&run);
+    assert_eq!(diagnosis.verdict.cause, "none");
+    assert!(diagnosis.excluded.iter().any(|e| e.because.contains("only by 0.44")), "{:?}", diagnosis.excluded);
+    let mut full = two.run();
+    answered(&mut full, (0.44, 0.05, 0.85), (-0.09, -0.4, 0.3));
+    assert_eq!(diagnose(&full).verdict.cause, "cpu-saturated-kernel", "a wide interval takes nothing away");
+}
+
+#[test]
 fn a_missing_fact_never_accuses() {
     let hosts = ["client", "lb", "s1", "s2"];
     for metric in ALL {

@@ -16,7 +16,13 @@ pub struct Nginx {
 
 impl Nginx {
     /// Starts it, or tells why it cannot be and gives none.
+    #[allow(dead_code, reason = "not every test binary wants the plain one")]
     pub fn start() -> Option<Self> {
+        Self::with(config)
+    }
+
+    /// Starts it with the configuration that `config` makes for its folder and port.
+    pub fn with(config: impl Fn(&Path, u16) -> String) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         // The port is free now; should someone take it first, nginx does not come up and the next is tried.
         for _ in 0..5 {

@@ -5,7 +5,7 @@
 //! Invariant: a rate that the generator limited says so on the very line that shows it.
 
 use crate::number;
-use prony_model::{LoadPlan, LoadResult};
+use prony_model::{Latency, LoadPlan, LoadResult};
 use prony_stats::Histogram;
 
 /// wrk's block for one load. `latency` adds the distribution, as `--latency` does.
@@ -13,16 +13,21 @@ use prony_stats::Histogram;
 /// `Req/Sec` is per thread, as in wrk; wrk samples it ten times a second, this once a second, so its spread is smaller here.
 pub fn load_block(plan: &LoadPlan, result: &LoadResult, latency: bool) -> String {
     let threads = result.threads.len().max(1);
-    let mut out = format!("Running {} test @ {}\n", seconds(plan.duration.as_secs_f64()), super::clean(&plan.url));
+    let length = match plan.requests_max {
+        Some(requests) => format!("{requests} requests"),
+        None => format!("{} test", seconds(plan.duration.as_secs_f64())),
+    };
+    let mut out = format!("Running {length} @ {}\n", super::clean(&plan.url));
     out.push_str(&format!("  {threads} threads and {} connections\n", plan.connections));
     out.push_str(&format!("  Thread Stats{:>6}{:>11}{:>8}{:>12}\n", "Avg", "Stdev", "Max", "+/- Stdev"));
     out.push_str(&latency_line(result));
     out.push_str(&rate_line(result, threads));
     if latency {
         out.push_str("  Latency Distribution\n");
-        let l = &result.latency;
-        for (percent, us) in [(50, l.p50_us), (75, l.p75_us), (90, l.p90_us), (99, l.p99_us)] {
-            out.push_str(&format!("{percent:>7}%{}\n", column(&time_us(us), 10)));
+        out.push_str(&distribution(&result.latency));
+        if plan.is_open_loop() {
+            out.push_str("  Latency Distribution, from the actual send\n");
+            out.push_str(&distribution(&result.latency_actual));
         }
     }
     let read = binary(result.bytes_in as f64);
@@ -31,6 +36,11 @@ pub fn load_block(plan: &LoadPlan, result: &LoadResult, latency: bool) -> String
     out.push_str(&totals(result));
     out.push_str(&gate_lines(result));
     out
+}
+
+fn distribution(l: &Latency) -> String {
+    let quantiles = [(50, l.p50_us), (75, l.p75_us), (90, l.p90_us), (99, l.p99_us)];
+    quantiles.map(|(percent, us)| format!("{percent:>7}%{}\n", column(&time_us(us), 10))).concat()
 }
 
 fn latency_line(result: &LoadResult) -> String {
@@ -78,7 +88,7 @@ fn share_up_to(histogram: &Histogram, us: f64) -> f64 {
 fn error_lines(result: &LoadResult) -> String {
     let e = &result.errors;
     let mut out = String::new();
-    let connect = e.connect + e.no_local_port + e.no_descriptor;
+    let connect = e.connect + e.no_local_port + e.no_descriptor + e.tls;
     let read = e.read + e.protocol;
     if connect + read + e.write + e.timeout > 0 {
         out.push_str(&format!(
@@ -111,6 +121,9 @@ fn gate_lines(result: &LoadResult) -> String {
             ("status 400 and above", e.status),
             ("no local port", e.no_local_port),
             ("no file descriptor", e.no_descriptor),
+            ("TLS", e.tls),
+            ("deadline passed before sending", e.deadline),
+            ("answer did not pass its check", e.check),
         ];
         let seen: Vec<String> =
             kinds.iter().filter(|(_, n)| *n > 0).map(|(kind, n)| format!("{kind} {}", number::count(*n))).collect();

@@ -1,0 +1,234 @@
+//! The threads of one load: started together, watched over, and asked how they are doing.
+//!
+//! It sends nothing itself. Invariant: every thread that was started has ended when [`Crew::work`] returns.
+
+use crate::engine::{Outcome, Route, Share, Worker};
+use crate::error::LoadError;
+use crate::live::Published;
+use crate::pacer::{Closed, Open, Pacer, Part, Schedule};
+use crate::protocol::Protocol;
+use crate::request::{Choice, Mix, Requests};
+use crate::scenario::{Scenario, ThreadFeeds, ThreadPart};
+use crate::source::{Play, Source};
+use crate::sys;
+use crate::tally::Counted;
+use crate::target::Target;
+use crate::watch::Watch;
+use prony_model::load::{LoadInterval, LoadPlan, LoadProgress};
+use prony_model::profile::Profile;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the caller hears of progress. A guess: smooth to the eye, nothing to the CPU.
+const PROGRESS_EVERY: Duration = Duration::from_millis(250);
+/// How often the caller's stop flag is looked at. A guess: a person does not notice 20 ms.
+const STOP_EVERY: Duration = Duration::from_millis(20);
+/// Threads need this long to start and allocate before the schedule begins. Measured on this kind of machine: below 1 ms per thread.
+const START_NS: u64 = 5_000_000;
+
+/// The threads of one load.
+pub struct Crew<'a> {
+    /// What is asked.
+    pub plan: &'a LoadPlan,
+    /// The URL of the plan.
+    pub target: &'a Target,
+    /// Where connections go.
+    pub route: &'a Route,
+    /// What is played instead of a fixed list of requests.
+    pub scenario: Option<Arc<Scenario>>,
+    /// Whether what its walks save is wanted: a prepare phase.
+    pub prepares: bool,
+    /// How many threads.
+    pub threads: u32,
+    /// Whether each has a table of descriptors of its own.
+    pub own_table: bool,
+}
+
+/// What the threads brought.
+pub struct Worked {
+    /// Of each thread.
+    pub outcomes: Vec<Outcome>,
+    /// The counted time in stretches, if the plan asks for them.
+    pub intervals: Vec<LoadInterval>,
+}
+
+/// What all threads of one load have in common.
+struct Task<R> {
+    protocol: R,
+    requests: Requested,
+    /// None in closed loop.
+    schedule: Option<Schedule>,
+    epoch_ns: u64,
+    counted: Counted,
+}
+
+/// What is sent, shared by all threads.
+enum Requested {
+    Fixed(Arc<Requests>),
+    Played(Arc<Scenario>, Mix),
+}
+
+impl Crew<'_> {
+    /// Starts the threads, watches over them, and collects what they bring.
+    ///
+    /// # Errors
+    /// As [`crate::run`].
+    pub fn work<R: Protocol + Sync>(
+        &self,
+        protocol: R,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(LoadProgress) + Sync),
+    ) -> Result<Worked, LoadError> {
+        let requests = match &self.scenario {
+            None => Requested::Fixed(Arc::new(Requests::encode(self.plan, self.target, &protocol)?)),
+            Some(scenario) if scenario.walk_count() == 1 => Requested::Played(Arc::clone(scenario), Mix::ONE),
+            Some(scenario) => Requested::Played(Arc::clone(scenario), Mix::of(&self.plan.requests)?),
+        };
+        let schedule = Schedule::of(self.plan);
+        let epoch_ns = sys::clock_ns() + START_NS;
+        let start_ns = epoch_ns + self.plan.warmup.0;
+        let counted = Counted { start_ns, end_ns: start_ns + self.plan.duration.0 };
+        let task = Task { protocol, requests, schedule, epoch_ns, counted };
+        let halt = AtomicBool::new(false);
+        let published: Vec<Published> = (0..self.threads).map(|_| Published::default()).collect();
+        thread::scope(|scope| {
+            let spawn = |number: u32| {
+                let (halt, published, task) = (&halt, &published[number as usize], &task);
+                let named = thread::Builder::new().name(format!("load-{number}"));
+                named.spawn_scoped(scope, move || {
+                    let outcome = self.work_alone(number, task, halt, published);
+                    if outcome.is_err() {
+                        halt.store(true, Ordering::Relaxed);
+                    }
+                    outcome
+                })
+            };
+            let mut workers = Vec::new();
+            for number in 0..self.threads {
+                match spawn(number) {
+                    Ok(worker) => workers.push(worker),
+                    Err(source) => {
+                        halt.store(true, Ordering::Relaxed);
+                        return Err(LoadError::System { call: "clone", source, next: "use fewer threads" });
+                    }
+                }
+            }
+            let mut watch = Watch::new(self.plan, task.epoch_ns);
+            let (mut told, mut asked) = (Instant::now(), false);
+            while !workers.iter().all(|w| w.is_finished()) {
+                thread::sleep(STOP_EVERY);
+                if stop.load(Ordering::Relaxed) {
+                    halt.store(true, Ordering::Relaxed);
+                }
+                if told.elapsed() >= PROGRESS_EVERY && asked {
+                    (told, asked) = (Instant::now(), false);
+                    progress(watch.look(&published));
+                } else if told.elapsed() + STOP_EVERY >= PROGRESS_EVERY && !asked {
+                    // A tick ahead, so that what is told is fresh.
+                    asked = true;
+                    published.iter().for_each(Published::ask);
+                }
+            }
+            let join = |worker: thread::ScopedJoinHandle<'_, _>| match worker.join() {
+                Ok(outcome) => outcome,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            let outcomes = workers.into_iter().map(join).collect::<Result<Vec<_>, _>>()?;
+            let intervals = watch.into_intervals(&outcomes);
+            Ok(Worked { outcomes, intervals })
+        })
+    }
+
+    fn work_alone<R: Protocol>(
+        &self,
+        number: u32,
+        task: &Task<R>,
+        halt: &AtomicBool,
+        published: &Published,
+    ) -> Result<Outcome, LoadError> {
+        let plan = self.plan;
+        sys::precise_timers();
+        if let Some(cpu) = plan.cpus.get(number as usize % plan.cpus.len().max(1)) {
+            let next = "name CPUs that are online and allowed here (`nproc`, `taskset -p $$`)";
+            sys::pin(*cpu).map_err(|source| LoadError::System { call: "sched_setaffinity", source, next })?;
+        }
+        if self.own_table {
+            let next = "use fewer connections, or raise `ulimit -n`";
+            sys::own_descriptors().map_err(|source| LoadError::System {
+                call: "unshare(CLONE_FILES)",
+                source,
+                next,
+            })?;
+        }
+        let share = self.share(number, task);
+        let seed = plan.seed.wrapping_add(u64::from(number) << 32);
+        let source = self.source(number, seed, share.connections, task);
+        match &task.schedule {
+            None => self.finish(Closed, share, task, source, halt, published),
+            Some(schedule) => {
+                let of_all = f64::from(share.connections) / f64::from(plan.connections);
+                let part = Part { number, threads: self.threads, share: of_all };
+                // Arrivals and choices must not follow the same random numbers.
+                let pacer = Open::new(schedule, plan.arrivals, part, task.epoch_ns, !seed);
+                self.finish(pacer, share, task, source, halt, published)
+            }
+        }
+    }
+
+    fn source<R: Protocol>(&self, number: u32, seed: u64, connections: u32, task: &Task<R>) -> Source {
+        let replayed = matches!(self.plan.profile, Some(Profile::Times(_)));
+        let choice = |count: usize| match replayed {
+            true => Choice::every(number as usize, self.threads as usize, seed),
+            false => Choice::new(count * number as usize / self.threads as usize, seed),
+        };
+        match &task.requests {
+            Requested::Fixed(requests) => {
+                Source::Fixed { requests: Arc::clone(requests), choice: choice(requests.list.len()) }
+            }
+            Requested::Played(scenario, mix) => {
+                let feeds = ThreadFeeds::new(scenario, ThreadPart { number, of: self.threads }, seed.rotate_left(7));
+                let calls = connections * task.protocol.depth();
+                let choice = choice(scenario.walk_count());
+                let play = Play::new(scenario, mix.clone(), choice, feeds, calls, &task.protocol);
+                Source::Played(Box::new(if self.prepares { play.keep_saved() } else { play }))
+            }
+        }
+    }
+
+    /// One thread's part of the connections, of the requests and of the rate at which connections open.
+    fn share<R>(&self, number: u32, task: &Task<R>) -> Share {
+        let part = |total: u64| {
+            total / u64::from(self.threads) + u64::from(u64::from(number) < total % u64::from(self.threads))
+        };
+        let connections = |number: u32| self.plan.connections * number / self.threads;
+        let gap_ns = |rate: prony_model::Rate| (1e9 * f64::from(self.threads) / rate.0) as u64;
+        Share {
+            connections: part(u64::from(self.plan.connections)) as u32,
+            first: connections(number),
+            requests_max: self.plan.requests_max.map_or(u64::MAX, part),
+            connect_gap_ns: self.plan.connect_rate.map_or(0, gap_ns),
+            epoch_ns: task.epoch_ns,
+            counted: task.counted,
+        }
+    }
+
+    fn finish<P: Pacer, R: Protocol>(
+        &self,
+        pacer: P,
+        share: Share,
+        task: &Task<R>,
+        source: Source,
+        halt: &AtomicBool,
+        published: &Published,
+    ) -> Result<Outcome, LoadError> {
+        let work = || Worker::new(self.route, share, pacer, &task.protocol, source)?.run(halt, published);
+        work().map_err(|source: io::Error| LoadError::System {
+            call: "epoll_pwait2",
+            source,
+            next: "prony needs Linux 5.11 or later, and `ulimit -n` must leave room for one descriptor per thread",
+        })
+    }
+}

@@ -1,0 +1,19 @@
+//! Live screens of a terminal, and the plain lines that stand in for them where there is none.
+//!
+//! A screen is a state machine: it sees values of `prony-model` and draws itself into a buffer; it reads no clock and asks
+//! nobody. Only [`Terminal`] touches the terminal. It never sees load, probe, tune or agent.
+//! Invariant: what a screen shows is a function of what it has seen, and a number that is not known is a dash, never 0.
+
+mod charts;
+mod course;
+mod load_line;
+mod load_rows;
+mod load_screen;
+mod look;
+mod sys;
+mod terminal;
+mod texts;
+
+pub use load_screen::LoadScreen;
+pub use look::Look;
+pub use terminal::{Terminal, Wish};
