@@ -99,7 +99,9 @@ fn little(plan: &LoadPlan, result: &LoadResult) -> Option<Gate> {
     let lost = result.errors.total() - result.errors.status;
     let reconnects = !plan.keepalive || plan.requests_per_connection.is_some();
     let enough = result.completed as f64 >= LITTLE_RESPONSES_PER_CONNECTION_MIN * connections;
-    if plan.is_open_loop() || reconnects || plan.script.is_some() || lost > 0 || !enough {
+    // With a number of requests, the last ones leave connections idle.
+    let runs_dry = plan.requests_max.is_some();
+    if plan.is_open_loop() || reconnects || runs_dry || plan.script.is_some() || lost > 0 || !enough {
         return None;
     }
     let seen = result.completed_per_s * result.latency_actual.mean_us / 1e6;

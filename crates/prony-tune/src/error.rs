@@ -36,6 +36,18 @@ pub enum TuneError {
         /// The reason.
         why: String,
     },
+    /// A running daemon sets the same value.
+    #[error("{knob} is turned by {owner} too (pid {pid}), which would fight over it; {next}")]
+    Owned {
+        /// Name of the knob.
+        knob: String,
+        /// Name of the daemon's process.
+        owner: &'static str,
+        /// Its pid.
+        pid: u32,
+        /// How to let it rest.
+        next: &'static str,
+    },
     /// Something that the knob needs is not there.
     #[error("{what}; {next}")]
     Missing {

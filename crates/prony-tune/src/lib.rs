@@ -10,6 +10,7 @@ mod error;
 mod journal;
 pub mod knob;
 mod nginx;
+mod owners;
 mod process;
 pub mod slow;
 mod step;
@@ -87,6 +88,7 @@ pub fn read(ctx: &Context<'_>, id: &KnobId) -> Result<String, TuneError> {
 /// Turns a knob: journal first, then the change, then a look whether it took effect. When it did not, it is undone at
 /// once. `knob.host` is not looked at: the context says where.
 pub fn apply(ctx: &Context<'_>, knob: &Knob, journal: &Journal) -> Result<Applied, TuneError> {
+    owners::check(&ctx.roots.proc, &knob.id)?;
     let (info, item) = knob::find(&knob.id);
     let plan = (info.plan)(ctx, item, &knob.value)?;
     carry_out(ctx, knob, plan, journal, || (info.check)(ctx, item, &knob.value))
