@@ -2,6 +2,7 @@
 //!
 //! It does no IO; `response.rs` reads the answers. Invariant: one call at a time allocates nothing.
 
+use crate::digits::Digits;
 use crate::protocol::{After, Answer, Captured, Encoded, Malformed, Message, Protocol};
 use crate::response::{Fed, Response};
 use std::collections::VecDeque;
@@ -73,10 +74,8 @@ impl Protocol for Http1 {
             push(&["Host: ", &message.authority, "\r\n"]);
         }
         message.headers.iter().for_each(|(name, value)| push(&[name, ": ", value, "\r\n"]));
-        let wants_length = !message.body.is_empty() || matches!(message.method.as_str(), "POST" | "PUT" | "PATCH");
-        if wants_length && !has("content-length") && !has("transfer-encoding") {
-            let mut digits = [0; 20];
-            push(&["Content-Length: ", decimal(message.body.len(), &mut digits), "\r\n"]);
+        if message.wants_length() && !has("content-length") && !has("transfer-encoding") {
+            push(&["Content-Length: ", Digits::new(message.body.len() as u64).as_str(), "\r\n"]);
         }
         if self.close && !has("connection") {
             push(&["Connection: close\r\n"]);
@@ -141,20 +140,6 @@ impl Protocol for Http1 {
     fn cancel(&self, _link: &mut Link, _call: u32, _out: &mut Vec<u8>) -> bool {
         false
     }
-}
-
-/// A number in digits, without allocating.
-fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &str {
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    std::str::from_utf8(&digits[at..]).expect("digits are ASCII")
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod target;
 pub mod tls;
 
 mod crew;
+mod digits;
 mod engine;
 pub mod h1;
 pub mod h2;

@@ -20,6 +20,13 @@ pub struct Message {
     pub body: Vec<u8>,
 }
 
+impl Message {
+    /// Whether the length of its body is told, even of an empty one (RFC 9110, 8.6).
+    pub fn wants_length(&self) -> bool {
+        !self.body.is_empty() || matches!(self.method.as_str(), "POST" | "PUT" | "PATCH")
+    }
+}
+
 /// A request as a protocol sends it, made once before the load or once per request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encoded {

@@ -168,9 +168,12 @@ pub fn message(plan: &LoadPlan, target: &Target, spec: &RequestSpec) -> Result<M
 }
 
 /// A token of RFC 9110, 5.6.2: what methods and header names are made of.
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
 fn check_token(item: &str, text: &str) -> Result<(), LoadError> {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    if !text.is_empty() && text.bytes().all(fits) {
+    if is_token(text) {
         return Ok(());
     }
     let why = format!("{text:?} is not a word of HTTP: it is made of letters, digits and `-`");

@@ -21,6 +21,7 @@ pub use step_tally::StepTally;
 pub use thread_feeds::{ThreadFeeds, ThreadPart};
 pub use workload::script_from;
 
+use crate::digits::Digits;
 use crate::protocol::{Captured, Message};
 use feed::Table;
 use prepared::Goal;
@@ -150,7 +151,7 @@ impl Scenario {
     /// The message of a step that is the same every time, to be encoded before the load; none for others.
     pub fn fixed(&self, step: u32) -> Option<Message> {
         let mut message = Message::default();
-        let values = Values { n: template::Digits::new(0), saved: &[], rows: &[], tables: &self.tables };
+        let values = Values { n: Digits::new(0), saved: &[], rows: &[], tables: &self.tables };
         self.is_fixed(step).then(|| {
             self.render(step, &values, &mut Vec::new(), &mut message);
             message
@@ -177,8 +178,7 @@ impl Scenario {
         let step = &self.steps[actor.step as usize];
         let n = thread.count(actor.step);
         if !step.fixed {
-            let values =
-                Values { n: template::Digits::new(n), saved: &actor.saved, rows: &actor.rows, tables: &self.tables };
+            let values = Values { n: Digits::new(n), saved: &actor.saved, rows: &actor.rows, tables: &self.tables };
             self.render(actor.step, &values, &mut thread.spare, into);
         }
         Next::Step { step: actor.step, capture: step.capture, fixed: step.fixed }

@@ -7,6 +7,7 @@
 //! right on each of them.
 
 use super::table::{ENTRY_BYTES, STATIC, STATIC_COUNT, TABLE_BYTES_MAX};
+use crate::digits::Digits;
 use crate::protocol::{Encoded, Message};
 
 /// Bytes before the block in [`Encoded::bytes`]: where the common fields belong; 0: the block has all fields itself.
@@ -96,8 +97,9 @@ impl Common {
                 fields.for_each(|(name, value)| push_field(out, PLAIN, name, value));
             }
         }
-        let wants_length = !message.body.is_empty() || matches!(message.method.as_str(), "POST" | "PUT" | "PATCH");
-        if wants_length && !message.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length")) {
+        if message.wants_length()
+            && !message.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        {
             push_length(out, message.body.len());
         }
         into.body_at = out.len();
@@ -181,18 +183,11 @@ fn push_field(out: &mut Vec<u8>, form: Form, name: &str, value: &str) {
 
 /// Appends `content-length`.
 fn push_length(out: &mut Vec<u8>, length: usize) {
-    /// Digits of the largest 64-bit number.
-    const DIGITS: usize = 20;
-    let (mut digits, mut from, mut rest) = ([0; DIGITS], DIGITS, length);
-    while rest > 0 || from == DIGITS {
-        from -= 1;
-        digits[from] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
     const CONTENT_LENGTH: usize = 28;
     push_integer(out, PLAIN.first, PLAIN.index_bits, CONTENT_LENGTH);
-    push_integer(out, 0, 7, DIGITS - from);
-    out.extend_from_slice(&digits[from..]);
+    let digits = Digits::new(length as u64);
+    push_integer(out, 0, 7, digits.as_str().len());
+    out.extend_from_slice(digits.as_str().as_bytes());
 }
 
 /// Appends an integer behind the bits of `first` (RFC 7541, 5.1).

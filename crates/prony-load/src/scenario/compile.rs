@@ -11,6 +11,7 @@ use super::step::{Body, Expected, Step};
 use super::template::{Piece, Template, Usage, stands_in_path};
 use super::{Scenario, Variable, Walk};
 use crate::error::LoadError;
+use crate::request::is_token;
 use crate::target::Target;
 use prony_model::input::nearest;
 use prony_model::script::{self, COUNTER, Feed, PREPARED, Part, Script};
@@ -424,11 +425,6 @@ fn told(name: &str, names: &[String], short: &[String]) -> String {
     }
     let hint = nearest(name, short.iter().chain(names).map(String::as_str)).map(|n| format!("; did you mean `{n}`?"));
     format!("; known: {}{}", list.join(", "), hint.unwrap_or_default())
-}
-
-/// A token of RFC 9110, 5.6.2: what methods and header names are made of.
-fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //!
 //! Taking text apart is `prony_model::script`'s work. Invariant: rendering reads what it is given and cannot fail.
 
+use crate::digits::Digits;
+
 use super::feed::Table;
 
 /// Longest value that may be saved from an answer, in bytes. A guess: servers take heads of 8 KiB to 64 KiB.
@@ -146,40 +148,10 @@ impl Usage {
     }
 }
 
-/// A number as text, without memory of its own.
-#[derive(Clone, Copy, Debug)]
-pub struct Digits {
-    bytes: [u8; Self::LEN],
-    from: usize,
-}
-
-impl Digits {
-    /// As many digits as the largest number has: 2^64 is below 10^20.
-    const LEN: usize = 20;
-
-    /// In decimal.
-    pub fn new(mut n: u64) -> Self {
-        let mut bytes = [b'0'; Self::LEN];
-        let mut from = Self::LEN;
-        loop {
-            from -= 1;
-            bytes[from] = b'0' + (n % 10) as u8;
-            n /= 10;
-            if n == 0 {
-                return Self { bytes, from };
-            }
-        }
-    }
-
-    /// The digits.
-    pub fn as_str(&self) -> &str {
-        str::from_utf8(&self.bytes[self.from..]).expect("digits are ASCII")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digits::Digits;
     use prony_model::script::{Feed, FeedOrder};
     use proptest::prelude::*;
 
