@@ -33,6 +33,10 @@ const CLOSING_NS: u64 = 100_000_000;
 /// How long requests in flight at the end are waited for. They are not counted, but the server should not see them cut.
 /// A guess; short, because a load must end when it is told to.
 const DRAIN_NS: u64 = 500_000_000;
+/// For less than this the loop does not sleep, but looks again: a timer, a sleep and a wake-up cost more. Measured with
+/// `examples/load.rs`, 100,000/s against the null server: 4 us give 2 % less CPU per request and a quarter of the schedule lag
+/// at p99; 8 us cost more CPU than they save.
+const SLEEP_MIN_NS: u64 = 4_000;
 /// Events taken from the kernel at once. Measured: more change nothing at 1000 connections.
 const EVENTS: usize = 256;
 /// Bytes received at once; one buffer per thread. A guess: the default receive buffer of a socket fits twice.
@@ -41,6 +45,9 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const READS_MAX: u32 = 64;
 /// Memory for bytes to send that a connection keeps when it has none. A guess: a usual request fits.
 const OUT_KEPT_BYTES: usize = 2 * 1024;
+
+/// What leaves in one packet whatever the path: the least that every host of IPv4 must take (RFC 9293, 3.7.1).
+const SEGMENT_BYTES: usize = 536;
 
 /// Where connections go and how they are used; the same for every thread.
 pub struct Route {
@@ -109,6 +116,10 @@ pub struct Worker<'a, P, R: Protocol> {
     tally: Tally,
     next_chore: u64,
     next_connect: u64,
+    /// Whether connect() may bring a connection at once, as on the same machine, where the handshake needs no waiting.
+    connects_at_once: bool,
+    /// When the last bytes came in.
+    heard_at: u64,
     in_flight: u64,
     /// Calls for which the source has no more requests.
     retired: usize,
@@ -145,6 +156,8 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
             epoll: Epoll::new()?,
             buffer: vec![0; BUFFER_BYTES],
             next_chore: 0,
+            connects_at_once: true,
+            heard_at: 0,
             in_flight: 0,
             retired: 0,
             sending: true,
@@ -196,10 +209,17 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
             if self.sending {
                 now = self.begin_due(now);
             }
-            let wait_ns = self.wakes_at().saturating_sub(now);
+            let mut wait_ns = self.wakes_at().saturating_sub(now);
+            if P::SCHEDULED && wait_ns < SLEEP_MIN_NS {
+                wait_ns = 0;
+            }
             let count = self.epoll.wait(&mut events, wait_ns)?;
             for event in &events[..count] {
                 self.react(event);
+                // A long row of answers must not hold up what is due meanwhile.
+                if P::SCHEDULED && self.sending && self.pacer.next() <= self.heard_at {
+                    self.begin_due(self.heard_at);
+                }
             }
         }
         Ok(Outcome { tally: self.tally, source: self.source, sockets: self.sockets, usage: usage.total(), interrupted })
@@ -308,7 +328,6 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
         let slot = &mut self.slots[index];
         slot.in_flight += 1;
         if slot.phase == Phase::Closed {
-            slot.link = self.protocol.link();
             slot.out.clear();
             slot.sent = 0;
             slot.begun = 0;
@@ -327,7 +346,13 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
         let number = self.share.first as usize + index;
         let route = self.route;
         let endpoint = &route.endpoints[number % route.endpoints.len()];
+        // One request that leaves in one packet waits for no other: Nagle's delay is not worth a system call.
+        let alone = self.route.requests_per_connection == 1 && route.tls.is_none();
+        let at_once = alone && self.slots[index].out.len() <= SEGMENT_BYTES;
         let made = Socket::open(endpoint).and_then(|socket| {
+            if !at_once {
+                socket.hurry();
+            }
             if !route.sources.is_empty() {
                 // Not the same pairs again and again, should there be as many sources as endpoints.
                 let source = number / route.endpoints.len() + self.slots[index].generation as usize;
@@ -342,15 +367,29 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
         slot.may_connect = false;
         let token = u64::from(slot.generation) << 32 | index as u64;
         let watched = made.and_then(|socket| {
-            self.epoll.watch(&socket, token)?;
+            let mut sent = 0;
+            if at_once && self.connects_at_once {
+                match socket.send(&slot.out) {
+                    Ok(count) => sent = count,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.connects_at_once = false,
+                    Err(error) => return Err(error),
+                }
+            }
+            self.epoll.watch(&socket, token, sent < slot.out.len())?;
             slot.wire = Some(match &route.tls {
                 None => Wire::plain(socket),
                 Some(tls) => Wire::secured(socket, tls)?,
             });
-            Ok(())
+            Ok(sent)
         });
-        if let Err(error) = watched {
-            self.kill(index, connect_failure(&error));
+        match watched {
+            Ok(0) => {}
+            Ok(sent) => {
+                self.slots[index].phase = Phase::Open;
+                self.tally.connections_opened += u64::from(self.counting);
+                self.sent(index, sent);
+            }
+            Err(error) => self.kill(index, connect_failure(&error)),
         }
     }
 
@@ -363,19 +402,24 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
             return;
         }
         match wire.send(&slot.out[slot.sent..]) {
-            Ok(count) => {
-                slot.sent += count;
-                self.tally.bytes_out += if self.counting { count as u64 } else { 0 };
-                if slot.sent == slot.out.len() {
-                    slot.sent = 0;
-                    slot.out.clear();
-                    if slot.out.capacity() > OUT_KEPT_BYTES {
-                        slot.out.shrink_to(OUT_KEPT_BYTES);
-                    }
-                }
-            }
+            Ok(count) => self.sent(index, count),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => self.kill(index, failure_of(&error, Failure::Write)),
+        }
+    }
+
+    /// So many bytes of a slot have left.
+    #[inline]
+    fn sent(&mut self, index: usize, count: usize) {
+        let slot = &mut self.slots[index];
+        slot.sent += count;
+        self.tally.bytes_out += if self.counting { count as u64 } else { 0 };
+        if slot.sent == slot.out.len() {
+            slot.sent = 0;
+            slot.out.clear();
+            if slot.out.capacity() > OUT_KEPT_BYTES {
+                slot.out.shrink_to(OUT_KEPT_BYTES);
+            }
         }
     }
 
@@ -435,6 +479,7 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
                 return self.end_of_stream(index);
             }
             let now = sys::clock_ns();
+            self.heard_at = now;
             self.tally.bytes_in += if self.counting { received.count as u64 } else { 0 };
             let bytes = &self.buffer[..received.count];
             let fed = self.protocol.feed(&mut slot.link, bytes, &mut slot.out, &mut self.answers);

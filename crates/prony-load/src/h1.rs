@@ -86,7 +86,11 @@ impl Protocol for Http1 {
         into.head = message.method == "HEAD";
     }
 
-    fn open(&self, _link: &mut Link, _out: &mut Vec<u8>) {}
+    /// What the server said before is kept in mind: on the next connection it will say the same.
+    fn open(&self, link: &mut Link, _out: &mut Vec<u8>) {
+        link.first = None;
+        link.rest.clear();
+    }
 
     #[inline]
     fn has_room(&self, link: &Link) -> bool {

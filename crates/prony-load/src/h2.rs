@@ -55,7 +55,8 @@ impl Protocol for Http2 {
         self.common.encode(message, into);
     }
 
-    fn open(&self, _link: &mut Link, out: &mut Vec<u8>) {
+    fn open(&self, link: &mut Link, out: &mut Vec<u8>) {
+        *link = self.link();
         frames::push_opening(out, hpack::BLOCK_BYTES_MAX as u32);
     }
 

@@ -104,7 +104,7 @@ pub trait Protocol {
     /// Whether an answer that comes before its request has left in full makes the connection useless.
     const ANSWERS_FOLLOW_REQUESTS: bool;
 
-    /// A new connection. Called again for every connection that is opened.
+    /// A place for one connection after another.
     fn link(&self) -> Self::Link;
 
     /// Most calls in flight on one connection.
@@ -113,7 +113,8 @@ pub trait Protocol {
     /// Makes a request ready to be sent, into the memory of `into`.
     fn encode(&self, message: &Message, into: &mut Encoded);
 
-    /// The connection is made: appends what it opens with (the preface of HTTP/2). HTTP/1.1: nothing.
+    /// A new connection: forgets the one before it, and appends what it opens with (the preface of HTTP/2; HTTP/1.1:
+    /// nothing).
     fn open(&self, link: &mut Self::Link, out: &mut Vec<u8>);
 
     /// Whether one more call may begin now (HTTP/2: the peer may allow fewer streams than `depth`).

@@ -15,6 +15,8 @@ pub const HEADERS_MAX: u32 = 256;
 const BODY_BYTES_MAX: u64 = 1 << 60;
 /// A line buffer that grew beyond this is given back after the response. A guess: common heads fit.
 const LINE_KEPT_BYTES: usize = 4 * 1024;
+/// Longest head that a connection remembers. A guess: most heads are shorter, and it is memory of every connection.
+const KNOWN_BYTES_MAX: usize = 1024;
 
 /// Reads one response after another of one connection.
 #[derive(Debug, Default)]
@@ -24,13 +26,23 @@ pub struct Response {
     line: Vec<u8>,
     head_bytes: usize,
     headers: u32,
+    /// What the head says, as far as it was read.
+    said: Said,
+    /// Whether the request was HEAD: no body follows, whatever the head says.
+    bodiless: bool,
+    /// The last whole head and what it said. Servers repeat themselves: the same bytes need not be read again.
+    known: Vec<u8>,
+    known_said: Said,
+}
+
+/// What matters of a head.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
     status: u16,
     length: Option<u64>,
     coding: Coding,
     /// Whether the connection ends with this response.
     close: bool,
-    /// Whether the request was HEAD: no body follows, whatever the head says.
-    bodiless: bool,
 }
 
 /// What the next bytes are.
@@ -94,6 +106,13 @@ impl Response {
     #[inline]
     pub fn feed(&mut self, bytes: &[u8], mut capture: Option<&mut Captured>) -> Result<Fed, Malformed> {
         let mut at = 0;
+        if capture.is_none() && self.recall(bytes) {
+            at = self.known.len();
+            if self.end_of_head()? {
+                return Ok(self.complete(at));
+            }
+        }
+        let fresh = at == 0 && self.stage == Stage::Status && self.head_bytes == 0 && self.line.is_empty();
         while at < bytes.len() {
             let rest = &bytes[at..];
             match self.stage {
@@ -123,7 +142,12 @@ impl Response {
                     };
                     at += end + 1;
                     self.count_head(end + 1)?;
-                    if self.take_line(&rest[..end], &mut capture)? {
+                    let in_head = self.stage == Stage::Header;
+                    let complete = self.take_line(&rest[..end], &mut capture)?;
+                    if fresh && in_head && (complete || self.stage != Stage::Header) {
+                        self.remember(&bytes[..at]);
+                    }
+                    if complete {
                         return Ok(self.complete(at));
                     }
                 }
@@ -134,7 +158,27 @@ impl Response {
 
     /// The server closed: the response, if that was how it ends.
     pub fn end_of_stream(&self) -> Option<Fed> {
-        (self.stage == Stage::UntilClose).then_some(Fed::Complete { status: self.status, close: true, used: 0 })
+        (self.stage == Stage::UntilClose).then_some(Fed::Complete { status: self.said.status, close: true, used: 0 })
+    }
+
+    /// Whether the bytes begin with the head that is known. It is taken as read then, up to its empty line.
+    #[inline]
+    fn recall(&mut self, bytes: &[u8]) -> bool {
+        let begins = self.stage == Stage::Status && self.head_bytes == 0 && self.line.is_empty();
+        if !begins || self.known.is_empty() || !bytes.starts_with(&self.known) {
+            return false;
+        }
+        self.said = self.known_said;
+        true
+    }
+
+    /// Keeps a head that arrived in one piece. An interim one is followed by another in any case.
+    fn remember(&mut self, head: &[u8]) {
+        if self.stage != Stage::Status && head.len() <= KNOWN_BYTES_MAX {
+            self.known.clear();
+            self.known.extend_from_slice(head);
+            self.known_said = self.said;
+        }
     }
 
     fn begin_head(&mut self) {
@@ -142,14 +186,11 @@ impl Response {
         self.line.clear();
         self.head_bytes = 0;
         self.headers = 0;
-        self.status = 0;
-        self.length = None;
-        self.coding = Coding::Plain;
-        self.close = false;
+        self.said = Said::default();
     }
 
     fn complete(&self, used: usize) -> Fed {
-        Fed::Complete { status: self.status, close: self.close, used }
+        Fed::Complete { status: self.said.status, close: self.said.close, used }
     }
 
     fn keep(&mut self, part: &[u8]) -> Result<(), Malformed> {
@@ -227,8 +268,8 @@ impl Response {
         if !digits.iter().all(u8::is_ascii_digit) || !(reason.is_empty() || reason[0] == b' ') || digits[0] == b'0' {
             return Err(WRONG);
         }
-        self.status = digits.iter().fold(0, |sum, d| sum * 10 + u16::from(d - b'0'));
-        self.close = *minor == b'0';
+        self.said.status = digits.iter().fold(0, |sum, d| sum * 10 + u16::from(d - b'0'));
+        self.said.close = *minor == b'0';
         self.stage = Stage::Header;
         Ok(())
     }
@@ -250,7 +291,8 @@ impl Response {
             14 if name.eq_ignore_ascii_case(b"content-length") => self.read_length(value.trim_ascii())?,
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
                 let last = value.rsplit(|b| *b == b',').next().unwrap_or_default().trim_ascii();
-                self.coding = if last.eq_ignore_ascii_case(b"chunked") { Coding::Chunked } else { Coding::Unframed };
+                self.said.coding =
+                    if last.eq_ignore_ascii_case(b"chunked") { Coding::Chunked } else { Coding::Unframed };
             }
             _ if name[0] <= b' ' || name[colon - 1] <= b' ' => return Err(Malformed("a header name holds a space")),
             _ => {}
@@ -261,39 +303,39 @@ impl Response {
     fn read_connection(&mut self, value: &[u8]) {
         for token in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
             if token.eq_ignore_ascii_case(b"close") {
-                self.close = true;
+                self.said.close = true;
             } else if token.eq_ignore_ascii_case(b"keep-alive") {
-                self.close = false;
+                self.said.close = false;
             }
         }
     }
 
     fn read_length(&mut self, value: &[u8]) -> Result<(), Malformed> {
         let length = number(value, 10).ok_or(Malformed("Content-Length is not a number"))?;
-        if self.length.is_some_and(|before| before != length) {
+        if self.said.length.is_some_and(|before| before != length) {
             return Err(Malformed("two different Content-Length"));
         }
-        self.length = Some(length);
+        self.said.length = Some(length);
         Ok(())
     }
 
     /// The empty line after the headers: decides how the body ends (RFC 9112, 6.3). True: there is none.
     #[inline]
     fn end_of_head(&mut self) -> Result<bool, Malformed> {
-        if self.status == 101 {
+        if self.said.status == 101 {
             return Err(Malformed("the server switched protocols unasked"));
         }
-        if self.status < 200 {
+        if self.said.status < 200 {
             // An interim response; the real one follows. An endless row of them ends with the request's timeout.
             let bodiless = self.bodiless;
             self.begin_head();
             self.bodiless = bodiless;
             return Ok(false);
         }
-        if self.bodiless || self.status == 204 || self.status == 304 {
+        if self.bodiless || self.said.status == 204 || self.said.status == 304 {
             return Ok(true);
         }
-        self.stage = match (self.coding, self.length) {
+        self.stage = match (self.said.coding, self.said.length) {
             (Coding::Chunked, _) => Stage::ChunkSize,
             (Coding::Plain, Some(0)) => return Ok(true),
             (Coding::Plain, Some(length)) => Stage::Body(length),

@@ -63,6 +63,20 @@ fn a_response_to_head_has_no_body() {
 }
 
 #[test]
+fn a_known_head_means_another_thing_after_head_than_after_get() {
+    let (head, body) = (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", b"hello");
+    let whole = [&head[..], body].concat();
+    let mut response = Response::default();
+    let done = |used| Ok(Fed::Complete { status: 200, close: false, used });
+    for is_head in [true, false, false, true, true] {
+        response.expect(is_head);
+        let (bytes, used) = if is_head { (&head[..], head.len()) } else { (&whole[..], whole.len()) };
+        assert_eq!(response.feed(bytes, None), done(used));
+        assert_eq!(response.known, head);
+    }
+}
+
+#[test]
 fn says_what_is_malformed() {
     check("garbage\n", expect!["the first line is not `HTTP/1.x CODE`"]);
     check("HTTP/1.1 20 OK\n", expect!["the first line is not `HTTP/1.x CODE`"]);
@@ -134,6 +148,19 @@ proptest! {
         let whole = feed_in(&bytes, bytes.len(), false);
         prop_assert!(whole.ends_with(&format!("at {}", bytes.len())), "{}", whole);
         prop_assert_eq!(feed_in(&bytes, size, false), whole);
+    }
+
+    /// In small pieces no head is remembered, in one piece every one is.
+    #[test]
+    fn heads_that_come_again_are_read_the_same(
+        several in prop::collection::vec(valid(), 1..4),
+        order in prop::collection::vec(0usize..4, 1..12),
+        size in 1usize..9,
+    ) {
+        let no_body = |b: &Vec<u8>| matches!(&b[9..12], b"204" | b"304");
+        prop_assume!(!several.iter().any(no_body));
+        let bytes: Vec<u8> = order.iter().flat_map(|i| several[i % several.len()].clone()).collect();
+        prop_assert_eq!(feed_in(&bytes, bytes.len(), false), feed_in(&bytes, size, false));
     }
 
     #[test]

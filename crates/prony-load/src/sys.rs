@@ -36,11 +36,12 @@ pub fn find(byte: u8, hay: &[u8]) -> Option<usize> {
     (!hit.is_null()).then(|| hit as usize - hay.as_ptr() as usize)
 }
 
-/// A stream socket that never blocks.
+/// A stream socket that never blocks. It sends and receives by bare system calls: those of the C library are points at which
+/// a thread can be cancelled, which costs each of them two atomic operations in a process with several threads.
 pub struct Socket(OwnedFd);
 
 impl Socket {
-    /// Opens a socket for the kind of `to`, without Nagle's delay.
+    /// Opens a socket for the kind of `to`.
     pub fn open(to: &Endpoint) -> io::Result<Self> {
         let family = match to {
             Endpoint::Tcp(SocketAddr::V4(_)) => libc::AF_INET,
@@ -53,12 +54,12 @@ impl Socket {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: `fd` was just made, and nothing else owns it.
-        let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
-        if family != libc::AF_UNIX {
-            // A failure only costs latency, so it is not checked.
-            socket.switch_on(libc::IPPROTO_TCP, libc::TCP_NODELAY).ok();
-        }
-        Ok(socket)
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Lets small writes leave at once (TCP_NODELAY, tcp(7)). A failure only costs latency: a Unix socket has no such delay.
+    pub fn hurry(&self) {
+        self.switch_on(libc::IPPROTO_TCP, libc::TCP_NODELAY).ok();
     }
 
     /// Lets the connection come from this address. The port is chosen when it connects, so that the same port serves
@@ -118,16 +119,21 @@ impl Socket {
     /// Sends what fits; a broken connection is an error, not a signal.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        // SAFETY: the pointer and the length are those of one live slice.
-        let n = unsafe { libc::send(self.0.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+        let (at, length, to) = (bytes.as_ptr(), bytes.len(), std::ptr::null::<libc::sockaddr>());
+        let fd = self.0.as_raw_fd();
+        // SAFETY: the pointer and the length are those of one live slice; a connected socket needs no address.
+        let n = unsafe { libc::syscall(libc::SYS_sendto, fd, at, length, libc::MSG_NOSIGNAL, to, 0usize) };
         if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
     }
 
     /// Receives what is there; 0 at the end of the stream.
     #[inline]
     pub fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
-        // SAFETY: the pointer and the length are those of one live slice that nothing else uses meanwhile.
-        let n = unsafe { libc::recv(self.0.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), 0) };
+        let (at, length, from) = (into.as_mut_ptr(), into.len(), std::ptr::null_mut::<libc::sockaddr>());
+        let fd = self.0.as_raw_fd();
+        // SAFETY: the pointer and the length are those of one live slice that nothing else uses meanwhile; who sent is not
+        // asked for.
+        let n = unsafe { libc::syscall(libc::SYS_recvfrom, fd, at, length, 0usize, from, from) };
         if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
     }
 }
@@ -193,19 +199,20 @@ impl Epoll {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Watches a socket until it is closed. Edge-triggered, both directions: one epoll_ctl in the life of a connection, and the
-    /// kernel does not look at it again at every wait.
-    pub fn watch(&self, socket: &Socket, token: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, socket, token)
+    /// Watches a socket until it is closed. Edge-triggered: one epoll_ctl in the life of a connection, and the kernel does not
+    /// look at it again at every wait. `sends`: there will be something to send, so that room for it is told too.
+    pub fn watch(&self, socket: &Socket, token: u64, sends: bool) -> io::Result<()> {
+        let room = if sends { WRITABLE } else { 0 };
+        self.control(libc::EPOLL_CTL_ADD, socket, token, room)
     }
 
     /// Looks at a watched socket anew: whatever is ready now is told once more.
     pub fn watch_again(&self, socket: &Socket, token: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, socket, token)
+        self.control(libc::EPOLL_CTL_MOD, socket, token, WRITABLE)
     }
 
-    fn control(&self, operation: libc::c_int, socket: &Socket, token: u64) -> io::Result<()> {
-        let events = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
+    fn control(&self, operation: libc::c_int, socket: &Socket, token: u64, room: u32) -> io::Result<()> {
+        let events = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32 | room;
         let mut event = libc::epoll_event { events, u64: token };
         // SAFETY: `event` outlives the call; both descriptors are open because their owners are borrowed.
         checked(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, socket.0.as_raw_fd(), &mut event) })

@@ -59,6 +59,7 @@ impl Histogram {
     }
 
     /// Records one duration in nanoseconds; above 60 s it counts as 60 s. Does not allocate.
+    #[inline]
     pub fn record_ns(&mut self, duration_ns: u64) {
         self.hdr.saturating_record(duration_ns.min(HIGHEST_NS));
     }
