@@ -21,6 +21,7 @@ pub use har::from_har;
 pub use log::from_log;
 pub use log_format::LogFormat;
 
+use crate::request::is_token;
 use prony_model::profile::Profile;
 use prony_model::tls::TlsPlan;
 use prony_model::{LoadPlan, Nanos, Protocol, RequestSpec};
@@ -166,6 +167,11 @@ fn shared_headers(requests: &mut [RequestSpec]) -> Vec<(String, String)> {
         request.headers.retain(|name, _| !shared.iter().any(|(n, _)| n == name));
     }
     shared
+}
+
+/// Whether a header can be sent as it is. One that holds a line end would end there, and begin another.
+fn can_be_sent(name: &str, value: &str) -> bool {
+    is_token(name) && !value.contains(['\r', '\n', '\0'])
 }
 
 /// Whether a header belongs to one connection or is made by the protocol, so that a recorded one must not be sent again

@@ -77,6 +77,10 @@ impl Terminal {
     /// # Errors
     /// When the terminal is gone.
     pub fn wishes(&mut self) -> io::Result<Vec<Wish>> {
+        // Of a terminal that hung up, crossterm reads the end again and again and never comes back.
+        if !io::stderr().is_terminal() {
+            return Err(io::Error::other("the terminal hung up"));
+        }
         let mut wishes = Vec::new();
         while event::poll(Duration::ZERO)? {
             wishes.extend(wish(&event::read()?));

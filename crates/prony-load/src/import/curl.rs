@@ -5,7 +5,7 @@
 
 use super::curl_endpoints::Elsewhere;
 use super::curl_flags::{self, Data, Meaning, TlsFile};
-use super::{Import, ImportError, encoded, escape_template, excerpt, is_of_connection, words};
+use super::{Import, ImportError, can_be_sent, encoded, escape_template, excerpt, is_of_connection, words};
 use crate::target::check_url;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -417,6 +417,12 @@ impl<'a> Command<'a> {
             implied.push(("Content-Type", "application/x-www-form-urlencoded".to_string()));
         }
         implied.retain(|(name, value)| !value.is_empty() && !self.headers.iter().any(|(given, _)| is(given, name)));
+        if let Some((name, value)) = implied.iter().find(|(name, value)| !can_be_sent(name, value)) {
+            return wrong(format!(
+                "`{name}: {}` holds a line end, which would end the header",
+                excerpt(value.as_bytes())
+            ));
+        }
         let of_connection = |name: &str, value: &str| {
             is_of_connection(name)
                 || (is(name, "host") && value == authority)

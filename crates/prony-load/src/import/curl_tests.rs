@@ -214,6 +214,12 @@ fn says_what_cannot_be_taken_over() {
         ("wget http://s1", expect!["the curl command cannot be taken over: it begins with `wget` and not with `curl`"]),
         ("curl -s", expect!["the curl command cannot be taken over: it has no URL"]),
         (
+            "curl -A $'a\\nB: c' http://s1",
+            expect![[
+                r#"the curl command cannot be taken over: `User-Agent: a\nB: c` holds a line end, which would end the header"#
+            ]],
+        ),
+        (
             "curl http://s1 http://s2",
             expect![
                 "the curl command cannot be taken over: it has two URLs, `http://s1` and `http://s2`: take over one at a time (or is a quote missing?)"

@@ -5,7 +5,7 @@
 
 use super::mix::{Asked, Mix};
 use super::replay::{Recorded, Replay};
-use super::{Form, Import, ImportError, counted, encoded, excerpt, is_of_connection, moment};
+use super::{Form, Import, ImportError, can_be_sent, counted, encoded, excerpt, is_of_connection, moment};
 use crate::target::{Target, check_url};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -162,6 +162,9 @@ impl Reading {
             && !headers.keys().any(|name| name.eq_ignore_ascii_case("content-type"))
         {
             headers.insert("Content-Type".to_string(), data.mime_type.clone());
+        }
+        if !headers.iter().all(|(name, value)| can_be_sent(name, value)) {
+            return self.leave_out("a header of it has no name, or a line end");
         }
         let is_missing = body.is_none() && request.body_size.is_some_and(|size| size > 0.0);
         let is_http2 = matches!(request.http_version.to_ascii_lowercase().as_str(), "h2" | "http/2" | "http/2.0");
