@@ -56,21 +56,6 @@ pub enum LoadError {
         /// What the kernel said.
         why: String,
     },
-    /// More connections than descriptors.
-    #[error(
-        "{connections} connections on {threads} threads need {need} file descriptors each, but the limit is {limit} (`ulimit -n`); \
-         use fewer connections, more threads, or raise the limit"
-    )]
-    Descriptors {
-        /// Connections wanted.
-        connections: u32,
-        /// Threads they are spread over.
-        threads: u32,
-        /// Descriptors that each thread needs.
-        need: u64,
-        /// Descriptors that each thread can have.
-        limit: u64,
-    },
     /// The kernel refused something that the engine cannot do without.
     #[error("{call} failed: {source}; {next}")]
     System {
@@ -80,6 +65,14 @@ pub enum LoadError {
         source: std::io::Error,
         /// The next step.
         next: &'static str,
+    },
+    /// HTTP/2 was spoken to a server that answers otherwise.
+    #[error("{endpoint} answered {answered}, not HTTP/2: leave out `--http2` (`workload.http2` of a stack file)")]
+    NotHttp2 {
+        /// Address and port, or path.
+        endpoint: Endpoint,
+        /// What it answered, like `HTTP/1.1`.
+        answered: String,
     },
     /// No TLS connection came about.
     #[error("no TLS connection to {endpoint}: {why}")]

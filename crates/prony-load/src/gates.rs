@@ -1,20 +1,25 @@
 //! Validity gates: does a result tell about the stack, or about the generator?
 //!
-//! Pure. Segments sent again are told with the result and are no gate: loss on the path belongs to what is measured. Invariant: every gate says what was seen against what was allowed, whether it held or not; a gate that does not
-//! apply to a load is left out.
+//! Pure. Segments sent again are told with the result and are no gate: loss on the path belongs to what is measured. Invariant:
+//! every gate says what was seen against what was allowed, whether it held or not, and one that the generator broke also what
+//! would mend it; a gate that does not apply to a load is left out.
 
 use crate::surroundings::Surroundings;
 use crate::tally::BUCKET_NS;
 use prony_model::LoadPlan;
-use prony_model::load::{Gate, LoadResult};
+use prony_model::load::{Gate, LoadResult, ThreadUse};
 use prony_stats::steady::mser5;
 
 /// Largest share of the schedule that may be missing. From the validity gates of this project's methods: 0.5 %.
 const RATE_MISSING_MAX: f64 = 0.005;
 /// Largest p99 of the schedule lag, in microseconds. A guess: a tenth of a p99 objective of 10 ms.
 const LAG_P99_US_MAX: f64 = 1000.0;
-/// Busiest that a generator thread may be. From the same methods: above 90 % of a CPU the queue is in the generator.
+/// Busiest that a generator thread may be. From the same methods: above 90 % of a CPU the queue is in the generator. A thread
+/// that waits for its CPU has that queue as well.
 const THREAD_BUSY_MAX: f64 = 0.9;
+/// From this share of the time on, waiting for a CPU is what a busy thread is told about. A guess: less is what a thread loses
+/// on a machine that does a few other things.
+const WAITED_SHARE_TOLD: f64 = 0.1;
 /// Largest deviation from Little's law N = X * R. From the same methods: 5 %.
 const LITTLE_DEVIATION_MAX: f64 = 0.05;
 /// Little's law holds over times much longer than one response; below that many responses per connection it is not asked. A guess.
@@ -29,14 +34,17 @@ const THROTTLED_MAX: f64 = 0.01;
 const BACKLOG_DROPS_MAX: f64 = 0.001;
 /// Checks a result. `buckets`: completed responses in each tenth of a second; `around`: what happened meanwhile.
 pub fn check(plan: &LoadPlan, result: &LoadResult, buckets: &[u64], around: &Surroundings) -> Vec<Gate> {
+    let (cpu, quota) = (cpu(result), quota(around));
+    let held_up = [&cpu, &quota].into_iter().flatten().any(|gate| !gate.held);
+    let lateness = Lateness::of(plan, result, held_up);
     let gates = [
-        rate(plan, result),
-        schedule_lag(plan, result),
-        cpu(result),
+        rate(plan, result, lateness),
+        schedule_lag(plan, result, lateness),
+        cpu,
         little(plan, result),
-        Some(ports(result)),
+        Some(ports(plan, result)),
         Some(descriptors(result)),
-        quota(result, around),
+        quota,
         backlog(result, around),
         steady(result, buckets),
     ];
@@ -47,21 +55,33 @@ fn gate(name: &str, held: bool, generator_limited: bool, detail: String) -> Gate
     Gate { name: name.to_string(), held, detail, generator_limited }
 }
 
-/// In open loop a request waits when no connection is free. If all are busy, the stack is slower than the schedule: such a
-/// result is not valid at that rate, but it was not the generator that limited it.
-fn all_busy(plan: &LoadPlan, result: &LoadResult) -> bool {
-    result.in_flight_mean >= ALL_BUSY_SHARE * f64::from(plan.connections * plan.depth)
+/// Who is to blame when an open loop does not keep its schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lateness {
+    /// A request waits when no connection is free. If all are busy, the stack is slower than the schedule: such a result is not
+    /// valid at that rate, but it was not the generator that limited it.
+    Stack,
+    /// The generator had connections to spare, or had no CPU to read the answers with: then they look busy, too.
+    Generator,
 }
 
-fn busy_note(plan: &LoadPlan, result: &LoadResult) -> &'static str {
-    if all_busy(plan, result) {
-        "; all connections were busy: the stack is slower than this rate, or needs more of them"
-    } else {
-        ""
+impl Lateness {
+    fn of(plan: &LoadPlan, result: &LoadResult, held_up: bool) -> Self {
+        let all_busy = result.in_flight_mean >= ALL_BUSY_SHARE * f64::from(plan.connections * plan.depth);
+        if all_busy && !held_up { Self::Stack } else { Self::Generator }
+    }
+
+    fn note(self) -> &'static str {
+        match self {
+            Self::Stack => "; all connections were busy: the stack is slower than this rate, or needs more of them",
+            Self::Generator => {
+                "; the generator came too late: give it more threads (`-t`), or CPUs of its own (`--cpus`)"
+            }
+        }
     }
 }
 
-fn rate(plan: &LoadPlan, result: &LoadResult) -> Option<Gate> {
+fn rate(plan: &LoadPlan, result: &LoadResult, lateness: Lateness) -> Option<Gate> {
     let asked = match plan.rate {
         Some(rate) => rate.to_string(),
         None => plan.profile.as_ref().map(|_| "its profile".to_string())?,
@@ -72,25 +92,40 @@ fn rate(plan: &LoadPlan, result: &LoadResult) -> Option<Gate> {
         "{missing} of {} requests of the schedule ({asked}) were not sent, {:.2} % against at most 0.5 %{}",
         result.intended,
         share * 100.0,
-        if share > RATE_MISSING_MAX { busy_note(plan, result) } else { "" }
+        if share > RATE_MISSING_MAX { lateness.note() } else { "" }
     );
-    Some(gate("rate", share <= RATE_MISSING_MAX && result.intended > 0, !all_busy(plan, result), detail))
+    let held = share <= RATE_MISSING_MAX && result.intended > 0;
+    Some(gate("rate", held, lateness == Lateness::Generator, detail))
 }
 
-fn schedule_lag(plan: &LoadPlan, result: &LoadResult) -> Option<Gate> {
+fn schedule_lag(plan: &LoadPlan, result: &LoadResult, lateness: Lateness) -> Option<Gate> {
     plan.is_open_loop().then_some(())?;
     let lag = result.schedule_lag.p99_us;
     let held = lag <= LAG_P99_US_MAX;
-    let note = if held { "" } else { busy_note(plan, result) };
+    let note = if held { "" } else { lateness.note() };
     let detail = format!("1 % of requests left {lag:.0} us or more behind schedule, against at most 1000 us{note}");
-    Some(gate("schedule-lag", held, !all_busy(plan, result), detail))
+    Some(gate("schedule-lag", held, lateness == Lateness::Generator, detail))
 }
 
 fn cpu(result: &LoadResult) -> Option<Gate> {
-    let shares = result.threads.iter().filter(|t| t.wall_us > 0.0).map(|t| (t.user_us + t.system_us) / t.wall_us);
-    let busiest = shares.reduce(f64::max)?;
-    let detail = format!("the busiest generator thread used {:.0} % of a CPU, against less than 90 %", busiest * 100.0);
-    Some(gate("cpu", busiest < THREAD_BUSY_MAX, true, detail))
+    let threads = result.threads.iter().filter(|thread| thread.wall_us > 0.0);
+    let busiest = threads.max_by(|a, b| a.busy_share().total_cmp(&b.busy_share()))?;
+    let held = busiest.busy_share() < THREAD_BUSY_MAX;
+    let ran = (busiest.user_us + busiest.system_us) / busiest.wall_us;
+    let mut detail = format!("the busiest generator thread used {:.0} % of a CPU", ran * 100.0);
+    if let Some(share) = waited_share(busiest).filter(|share| *share >= WAITED_SHARE_TOLD) {
+        let next = if held { "" } else { "; keep other work off its CPU (`--cpus`, `taskset`), or give it more CPUs" };
+        detail +=
+            &format!(" and waited for one {:.0} % of the time, together against less than 90 %{next}", share * 100.0);
+    } else {
+        let next = if held { "" } else { "; give it more threads (`-t`) and CPUs (`--cpus`)" };
+        detail += &format!(", against less than 90 %{next}");
+    }
+    Some(gate("cpu", held, true, detail))
+}
+
+fn waited_share(thread: &ThreadUse) -> Option<f64> {
+    Some(thread.waited_us? / thread.wall_us)
 }
 
 /// Only for closed loops that keep their connections and lose no request: then every connection always has one in flight.
@@ -110,11 +145,18 @@ fn little(plan: &LoadPlan, result: &LoadResult) -> Option<Gate> {
     Some(gate("little", held, false, detail))
 }
 
-fn ports(result: &LoadResult) -> Gate {
+fn ports(plan: &LoadPlan, result: &LoadResult) -> Gate {
     let count = result.errors.no_local_port;
-    let next = "; widen `net.ipv4.ip_local_port_range` at the generator, or keep connections alive";
-    let detail = format!("{count} connections found no free local port{}", if count > 0 { next } else { "" });
-    gate("ports", count == 0, true, detail)
+    let kept = plan.keepalive && plan.requests_per_connection.is_none();
+    let next = match (count, kept) {
+        (0, _) => "",
+        (_, true) => {
+            "; widen `net.ipv4.ip_local_port_range` at the generator, use fewer connections, or more addresses to come from \
+             (`--source`)"
+        }
+        (_, false) => "; widen `net.ipv4.ip_local_port_range` at the generator, or keep connections alive",
+    };
+    gate("ports", count == 0, true, format!("{count} connections found no free local port{next}"))
 }
 
 fn descriptors(result: &LoadResult) -> Gate {
@@ -125,14 +167,15 @@ fn descriptors(result: &LoadResult) -> Gate {
 }
 
 /// Left out when the control group cannot be read.
-fn quota(result: &LoadResult, around: &Surroundings) -> Option<Gate> {
+fn quota(around: &Surroundings) -> Option<Gate> {
     let throttled_s = around.throttled_ns? as f64 / 1e9;
-    let share = throttled_s / result.duration_s.max(1e-9);
+    let span_s = around.at_ns as f64 / 1e9;
+    let share = throttled_s / span_s.max(1e-9);
     let held = share <= THROTTLED_MAX;
     let next =
         if held { "" } else { "; raise the CPU quota of the generator's control group (cpu.max, cpu.cfs_quota_us)" };
     let detail = format!(
-        "the generator's control group was throttled for {:.1} % of the time, against at most 1 %{next}",
+        "the generator's control group was throttled for {throttled_s:.2} s in {span_s:.1} s, {:.1} % against at most 1 %{next}",
         share * 100.0
     );
     Some(gate("quota", held, true, detail))
@@ -168,7 +211,7 @@ fn steady(result: &LoadResult, buckets: &[u64]) -> Option<Gate> {
 mod tests {
     use super::*;
     use expect_test::{Expect, expect};
-    use prony_model::load::{Latency, ThreadUse};
+    use prony_model::load::Latency;
     use prony_model::{ErrorCounts, Rate};
 
     /// A healthy result: 10 connections, 1000/s, 10 ms each.
@@ -182,7 +225,7 @@ mod tests {
             responses_total: 2000,
             completed_per_s: 1000.0,
             latency_actual: Latency { mean_us: 10_000.0, ..Default::default() },
-            threads: vec![ThreadUse { user_us: 1e5, system_us: 1e6, wall_us: 2e6 }],
+            threads: vec![ThreadUse { user_us: 1e5, system_us: 1e6, wall_us: 2e6, waited_us: None }],
             in_flight_mean: 9.0,
             ..Default::default()
         };
@@ -191,7 +234,7 @@ mod tests {
 
     fn check(change: impl FnOnce(&mut LoadPlan, &mut LoadResult), want: Expect) {
         let (mut plan, mut result) = healthy();
-        let around = Surroundings { throttled_ns: Some(1_000_000), backlog_drops: Some(2) };
+        let around = Surroundings { at_ns: 2_500_000_000, throttled_ns: Some(1_000_000), backlog_drops: Some(2) };
         change(&mut plan, &mut result);
         let failed = |g: &Gate| format!("{} generator_limited={}: {}\n", g.name, g.generator_limited, g.detail);
         let gates = super::check(&plan, &result, &[100; 20], &around);
@@ -202,7 +245,7 @@ mod tests {
     fn a_healthy_load_holds_every_gate() {
         check(|_, _| {}, expect![""]);
         let (plan, result) = healthy();
-        let around = Surroundings { throttled_ns: Some(0), backlog_drops: None };
+        let around = Surroundings { at_ns: 2_500_000_000, throttled_ns: Some(0), backlog_drops: None };
         let names: Vec<_> = super::check(&plan, &result, &[100; 20], &around).into_iter().map(|g| g.name).collect();
         assert_eq!(names, ["cpu", "little", "ports", "descriptors", "quota", "steady"]);
     }
@@ -216,7 +259,7 @@ mod tests {
                 result.in_flight_mean = 3.0;
             },
             expect![[r#"
-                rate generator_limited=true: 11 of 2011 requests of the schedule (1k/s) were not sent, 0.55 % against at most 0.5 %
+                rate generator_limited=true: 11 of 2011 requests of the schedule (1k/s) were not sent, 0.55 % against at most 0.5 %; the generator came too late: give it more threads (`-t`), or CPUs of its own (`--cpus`)
             "#]],
         );
         check(
@@ -232,7 +275,7 @@ mod tests {
         check(
             |_, result| result.threads[0].system_us = 1.7e6,
             expect![[r#"
-                cpu generator_limited=true: the busiest generator thread used 90 % of a CPU, against less than 90 %
+                cpu generator_limited=true: the busiest generator thread used 90 % of a CPU, against less than 90 %; give it more threads (`-t`) and CPUs (`--cpus`)
             "#]],
         );
         check(
@@ -244,7 +287,7 @@ mod tests {
         check(
             |_, result| result.errors = ErrorCounts { no_local_port: 1, no_descriptor: 2, ..Default::default() },
             expect![[r#"
-                ports generator_limited=true: 1 connections found no free local port; widen `net.ipv4.ip_local_port_range` at the generator, or keep connections alive
+                ports generator_limited=true: 1 connections found no free local port; widen `net.ipv4.ip_local_port_range` at the generator, use fewer connections, or more addresses to come from (`--source`)
                 descriptors generator_limited=true: 2 connections found no free file descriptor; raise `ulimit -n` at the generator, or use fewer connections
             "#]],
         );
@@ -253,14 +296,54 @@ mod tests {
     #[test]
     fn what_holds_the_generator_up_from_outside_is_named() {
         let (plan, result) = healthy();
-        let around = Surroundings { throttled_ns: Some(500_000_000), backlog_drops: Some(5) };
+        let around = Surroundings { at_ns: 2_500_000_000, throttled_ns: Some(500_000_000), backlog_drops: Some(5) };
         let failed = super::check(&plan, &LoadResult { responses_total: 2000, ..result }, &[100; 20], &around);
         let failed: String = failed.iter().filter(|g| !g.held).map(|g| format!("{}: {}\n", g.name, g.detail)).collect();
         expect![[r#"
-            quota: the generator's control group was throttled for 25.0 % of the time, against at most 1 %; raise the CPU quota of the generator's control group (cpu.max, cpu.cfs_quota_us)
+            quota: the generator's control group was throttled for 0.50 s in 2.5 s, 20.0 % against at most 1 %; raise the CPU quota of the generator's control group (cpu.max, cpu.cfs_quota_us)
             backlog: the backlog queues of this machine's CPUs dropped 5 packets for 2000 responses, against at most 0.1 %; raise `net.core.netdev_max_backlog` on this machine, or spread its load
         "#]]
         .assert_eq(&failed);
+    }
+
+    /// Strangers on its CPU take what the generator needs, although it uses little of it.
+    #[test]
+    fn a_thread_that_waits_for_its_cpu_is_busy() {
+        let waits = |waited_us| {
+            move |plan: &mut LoadPlan, result: &mut LoadResult| {
+                plan.rate = Some(Rate(1000.0));
+                result.threads[0] =
+                    ThreadUse { user_us: 1e5, system_us: 1e5, wall_us: 2e6, waited_us: Some(waited_us) };
+                // It looks as if the stack were slow, because nobody was there to read the answers.
+                (result.schedule_lag.p99_us, result.in_flight_mean) = (5000.0, 10.0);
+            }
+        };
+        check(
+            waits(1.7e6),
+            expect![[r#"
+                schedule-lag generator_limited=true: 1 % of requests left 5000 us or more behind schedule, against at most 1000 us; the generator came too late: give it more threads (`-t`), or CPUs of its own (`--cpus`)
+                cpu generator_limited=true: the busiest generator thread used 10 % of a CPU and waited for one 85 % of the time, together against less than 90 %; keep other work off its CPU (`--cpus`, `taskset`), or give it more CPUs
+            "#]],
+        );
+        check(
+            waits(1.5e6),
+            expect![[r#"
+                schedule-lag generator_limited=false: 1 % of requests left 5000 us or more behind schedule, against at most 1000 us; all connections were busy: the stack is slower than this rate, or needs more of them
+            "#]],
+        );
+    }
+
+    #[test]
+    fn connections_that_end_are_told_to_be_kept() {
+        check(
+            |plan, result| {
+                plan.keepalive = false;
+                result.errors.no_local_port = 3;
+            },
+            expect![[r#"
+                ports generator_limited=true: 3 connections found no free local port; widen `net.ipv4.ip_local_port_range` at the generator, or keep connections alive
+            "#]],
+        );
     }
 
     #[test]

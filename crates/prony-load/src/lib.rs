@@ -21,6 +21,7 @@ pub mod h2;
 mod live;
 mod pacer;
 pub mod protocol;
+mod reach;
 mod request;
 mod response;
 pub mod scenario;
@@ -46,24 +47,15 @@ use prony_model::script::{Feed, StepResult};
 use prony_model::{Latency, Nanos, Protocol};
 use scenario::{Scenario, StepTally};
 use source::Source;
-use std::io::{self, ErrorKind};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use surroundings::Surroundings;
 use tally::{Counted, Tally};
 use tls::Tls;
 
-/// How often a server that is not there yet is asked again. A guess: a person does not notice 20 ms.
-const ASK_AGAIN_EVERY: Duration = Duration::from_millis(20);
-/// A server that refuses for this long is not about to come up. A guess, as in the issue: 1 s.
-const REFUSED_MAX: Duration = Duration::from_secs(1);
-/// Longest wait for the first connection. A guess: one retransmitted SYN (1 s, then 2 s; RFC 6298) may still get through.
-const FIRST_CONNECT_MAX: Duration = Duration::from_secs(4);
 /// Most requests in flight at once. A guess: 100 MB of places for them.
 const CALLS_MAX: u32 = 4_000_000;
 /// Longest time that a prepare phase may take. A guess: a person would have stopped it.
@@ -75,7 +67,7 @@ const DESCRIPTORS_ELSEWHERE: u64 = 256;
 /// early, and what was measured is returned as `interrupted`. `progress` is called on this thread, four times a second.
 ///
 /// # Errors
-/// When the load cannot begin: a URL, plan or name that is wrong, nobody who listens, too few descriptors. Failures of
+/// When the load cannot begin: a URL, plan or name that is wrong, nobody who listens, a server that speaks otherwise. Failures of
 /// requests are counted in the result instead.
 pub fn run(
     plan: &LoadPlan,
@@ -87,7 +79,7 @@ pub fn run(
     let tls = target.secure.then(|| Tls::from_plan(&plan.tls, &target.host, plan.protocol)).transpose()?;
     // Mistakes in a scenario are found before anything is sent.
     let mut scenario = Scenario::compile(plan, &target, None)?;
-    let Some(endpoints) = reachable(endpoints(&target, &plan.connect_to)?, plan, tls.as_ref(), stop)? else {
+    let Some(endpoints) = reach::reachable(endpoints(&target, &plan.connect_to)?, plan, tls.as_ref(), stop)? else {
         return Ok(LoadResult { interrupted: true, ..LoadResult::default() });
     };
     let route = Route {
@@ -156,7 +148,7 @@ fn send(
     progress: &(dyn Fn(LoadProgress) + Sync),
 ) -> Result<Worked, LoadError> {
     let threads = thread_count(plan);
-    let own_table = own_table_needed(plan.connections, threads)?;
+    let own_table = own_table_needed(plan.connections);
     let crew = Crew { plan, target, route, scenario, prepares, threads, own_table };
     match plan.protocol {
         Protocol::Http1 => crew.work(Http1::new(plan.depth, !plan.keepalive), stop, progress),
@@ -206,94 +198,11 @@ fn thread_count(plan: &LoadPlan) -> u32 {
     wanted.clamp(1, plan.connections)
 }
 
-/// Whether each thread needs a table of descriptors of its own, because one is too small for all connections.
-fn own_table_needed(connections: u32, threads: u32) -> Result<bool, LoadError> {
+/// Whether each thread needs a table of descriptors of its own, because one is too small for all connections. Should those be too
+/// small as well, connections fail for want of descriptors, which a gate tells, and the rest of the process has still its own.
+fn own_table_needed(connections: u32) -> bool {
     let all = u64::from(connections) + DESCRIPTORS_ELSEWHERE;
-    let limit = sys::descriptor_limit(all);
-    let need = u64::from(connections.div_ceil(threads)) + DESCRIPTORS_ELSEWHERE;
-    if all <= limit {
-        Ok(false)
-    } else if need <= limit {
-        Ok(true)
-    } else {
-        Err(LoadError::Descriptors { connections, threads, need, limit })
-    }
-}
-
-/// The endpoints to use: the first address of the name that accepts a connection, or all that were asked for. One connection
-/// is made and closed, so that a server that is not there is an error and not a load of failures. None: stopped meanwhile.
-/// A generator out of ports or descriptors passes: its load will count that.
-fn reachable(
-    endpoints: Vec<Endpoint>,
-    plan: &LoadPlan,
-    tls: Option<&Tls>,
-    stop: &AtomicBool,
-) -> Result<Option<Vec<Endpoint>>, LoadError> {
-    let begun = Instant::now();
-    let wait = FIRST_CONNECT_MAX.min(plan.timeout.into());
-    let all = plan.all_addresses || !plan.connect_to.is_empty();
-    loop {
-        let mut last = None;
-        for endpoint in &endpoints {
-            match accepts(endpoint, wait) {
-                Ok(()) => {
-                    if let Some(tls) = tls {
-                        try_handshake(tls, endpoint, wait)?;
-                    }
-                    return Ok(Some(if all { endpoints } else { vec![endpoint.clone()] }));
-                }
-                Err(error) => last = Some((endpoint, error)),
-            }
-        }
-        if stop.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        let (endpoint, error) = last.expect("endpoints() gives at least one");
-        let endpoint = endpoint.clone();
-        if !matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) {
-            return Err(LoadError::Unreachable { endpoint, why: error.to_string() });
-        }
-        if begun.elapsed() >= REFUSED_MAX {
-            let why = error.to_string();
-            return Err(if error.kind() == ErrorKind::NotFound {
-                LoadError::Unreachable { endpoint, why }
-            } else {
-                LoadError::Refused { endpoint }
-            });
-        }
-        thread::sleep(ASK_AGAIN_EVERY);
-    }
-}
-
-/// One handshake, so that a certificate that is not accepted is an error and not a load of failures.
-fn try_handshake(tls: &Tls, endpoint: &Endpoint, wait: Duration) -> Result<(), LoadError> {
-    let until = Instant::now() + wait;
-    let failed = |why: String| LoadError::Handshake { endpoint: endpoint.clone(), why };
-    let unreachable = |e: io::Error| LoadError::Unreachable { endpoint: endpoint.clone(), why: e.to_string() };
-    let told = match endpoint {
-        Endpoint::Tcp(address) => {
-            let mut stream = TcpStream::connect_timeout(address, wait).map_err(unreachable)?;
-            stream.set_read_timeout(Some(wait)).map_err(unreachable)?;
-            tls.trial(&mut stream, until)
-        }
-        Endpoint::Unix(path) => {
-            let mut stream = UnixStream::connect(path).map_err(unreachable)?;
-            stream.set_read_timeout(Some(wait)).map_err(unreachable)?;
-            tls.trial(&mut stream, until)
-        }
-    };
-    told.map(drop).map_err(failed)
-}
-
-fn accepts(endpoint: &Endpoint, wait: Duration) -> io::Result<()> {
-    let tried = match endpoint {
-        Endpoint::Tcp(address) => TcpStream::connect_timeout(address, wait).map(drop),
-        Endpoint::Unix(path) => UnixStream::connect(path).map(drop),
-    };
-    match tried {
-        Err(e) if matches!(e.raw_os_error(), Some(libc::EADDRNOTAVAIL | libc::EMFILE | libc::ENFILE)) => Ok(()),
-        tried => tried,
-    }
+    all > sys::descriptor_limit(all)
 }
 
 fn result_of(plan: &LoadPlan, outcomes: &[Outcome], scenario: Option<&Scenario>, around: &Surroundings) -> LoadResult {

@@ -7,8 +7,13 @@ use crate::tally::{Counted, Tally};
 use prony_model::ErrorCounts;
 use prony_model::load::ThreadUse;
 use prony_stats::histogram::Histogram;
+use std::fs::File;
+use std::io::Read as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Room for three numbers of 64 bits and the spaces between them.
+const SCHEDSTAT_BYTES: usize = 64;
 
 /// What a thread has counted so far.
 #[derive(Clone, Debug)]
@@ -80,34 +85,87 @@ impl Published {
 /// CPU time of the calling thread between the edges of the counted time.
 #[derive(Default)]
 pub struct Usage {
-    first: Option<(u64, f64, f64)>,
-    last: Option<(u64, f64, f64)>,
+    first: Option<Reading>,
+    last: Option<Reading>,
+}
+
+/// What the calling thread has used since it started.
+#[derive(Clone, Copy)]
+struct Reading {
+    at_ns: u64,
+    user_us: f64,
+    system_us: f64,
+    waited_us: Option<f64>,
 }
 
 impl Usage {
     /// Called now and then: notes the first moment of the counted time.
     pub fn see(&mut self, now: u64, counted: Counted) {
         if self.first.is_none() && now >= counted.start_ns {
-            let (user, system) = sys::thread_cpu_us();
-            self.first = Some((now, user, system));
+            self.first = Some(Reading::at(now));
         }
     }
 
     /// The counted time is over.
     pub fn end(&mut self, now: u64) {
-        let (user, system) = sys::thread_cpu_us();
-        self.last = Some((now, user, system));
+        self.last = Some(Reading::at(now));
     }
 
     /// What was used in between; nothing if the counted time never began.
     pub fn total(&self) -> ThreadUse {
         match (self.first, self.last) {
-            (Some((from, user_0, system_0)), Some((to, user_1, system_1))) => ThreadUse {
-                user_us: user_1 - user_0,
-                system_us: system_1 - system_0,
-                wall_us: to.saturating_sub(from) as f64 / 1e3,
+            (Some(first), Some(last)) => ThreadUse {
+                user_us: last.user_us - first.user_us,
+                system_us: last.system_us - first.system_us,
+                wall_us: last.at_ns.saturating_sub(first.at_ns) as f64 / 1e3,
+                waited_us: last.waited_us.zip(first.waited_us).map(|(last, first)| last - first),
             },
             (None, _) | (_, None) => ThreadUse::default(),
         }
+    }
+}
+
+impl Reading {
+    fn at(now: u64) -> Self {
+        let (user_us, system_us) = sys::thread_cpu_us();
+        Self { at_ns: now, user_us, system_us, waited_us: waited_us() }
+    }
+}
+
+/// How long the calling thread was ready to run and did not, since it started, in microseconds; none: the kernel does not tell.
+/// Allocates nothing.
+pub fn waited_us() -> Option<f64> {
+    let mut bytes = [0; SCHEDSTAT_BYTES];
+    let count = File::open("/proc/thread-self/schedstat").ok()?.read(&mut bytes).ok()?;
+    waited_us_in(std::str::from_utf8(&bytes[..count]).ok()?)
+}
+
+/// Three numbers: nanoseconds run, nanoseconds waited for a CPU, and how often it ran (Documentation/scheduler/sched-stats.rst).
+fn waited_us_in(schedstat: &str) -> Option<f64> {
+    let waited_ns: u64 = schedstat.split_whitespace().nth(1)?.parse().ok()?;
+    Some(waited_ns as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_number_is_the_wait() {
+        assert_eq!(waited_us_in("91890 44237 2\n"), Some(44.237));
+        assert_eq!(waited_us_in("91890\n"), None);
+        assert_eq!(waited_us_in(""), None);
+    }
+
+    #[test]
+    fn use_is_what_lies_between_the_edges() {
+        let at = |at_ns, user_us, waited_us| Some(Reading { at_ns, user_us, system_us: 2.0 * user_us, waited_us });
+        let usage = Usage { first: at(1000, 5.0, Some(7.0)), last: at(31_000, 9.0, Some(17.0)) };
+        let want = ThreadUse { user_us: 4.0, system_us: 8.0, wall_us: 30.0, waited_us: Some(10.0) };
+        assert_eq!(usage.total(), want);
+        assert!((want.busy_share() - 22.0 / 30.0).abs() < 1e-12);
+        let unread = Usage { first: at(1000, 5.0, None), ..usage };
+        assert_eq!(unread.total().waited_us, None, "half a reading is none");
+        assert_eq!(Usage { first: None, ..usage }.total(), ThreadUse::default());
     }
 }

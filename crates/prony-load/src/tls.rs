@@ -156,7 +156,7 @@ impl Tls {
 }
 
 const NO_HTTP2: &str = "the server does not speak HTTP/2 here (it did not choose `h2` by ALPN); switch HTTP/2 on in \
-                        the server, or load it with HTTP/1.1";
+                        the server, or leave out `--http2` (`workload.http2` of a stack file)";
 
 /// The plan that `[workload.tls]` means. `read_file` reads the files it names, relative to the stack file.
 ///

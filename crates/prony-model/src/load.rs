@@ -279,6 +279,18 @@ pub struct ThreadUse {
     pub system_us: f64,
     /// Wall time of the window, in microseconds.
     pub wall_us: f64,
+    /// Time ready to run while others had its CPU, in microseconds (`/proc/PID/task/TID/schedstat`, second field; since Linux
+    /// 2.6.23 where the kernel keeps it). None where it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_us: Option<f64>,
+}
+
+impl ThreadUse {
+    /// Share of the time in which the thread had work to do: it ran, or waited for a CPU.
+    pub fn busy_share(&self) -> f64 {
+        let busy_us = self.user_us + self.system_us + self.waited_us.unwrap_or(0.0);
+        if self.wall_us > 0.0 { busy_us / self.wall_us } else { 0.0 }
+    }
 }
 
 /// A check that decides whether a result is the stack's or the generator's.
@@ -478,7 +490,7 @@ mod tests {
 
     #[test]
     fn the_generators_cost_is_that_of_all_its_threads() {
-        let thread = ThreadUse { user_us: 100.0, system_us: 300.0, wall_us: 1000.0 };
+        let thread = ThreadUse { user_us: 100.0, system_us: 300.0, wall_us: 1000.0, waited_us: None };
         let result = LoadResult { completed: 200, threads: vec![thread; 2], ..LoadResult::default() };
         assert_eq!(result.generator_cpu_us_per_request(), Some(4.0));
         assert_eq!(LoadResult::default().generator_cpu_us_per_request(), None);

@@ -7,6 +7,8 @@ pub mod anderson_darling;
 pub mod curve;
 pub mod elasticity;
 pub mod histogram;
+#[cfg(test)]
+mod histogram_tests;
 pub mod order;
 pub mod paired;
 pub mod prove;

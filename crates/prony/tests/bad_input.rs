@@ -83,6 +83,14 @@ fn a_refused_connection_leads_on() {
 }
 
 #[test]
+fn http2_to_a_server_of_http1_leads_on() {
+    let url = format!("http://127.0.0.1:{}/", hostile(Served::Answer));
+    let said = prony(&["load", "-d", "1", "--http2", &url]);
+    assert_eq!(said.code, 1, "{} {}", said.out, said.err);
+    assert!(said.err.contains("answered HTTP/1.1, not HTTP/2: leave out `--http2`"), "{}", said.err);
+}
+
+#[test]
 fn a_name_that_does_not_resolve_is_named() {
     let said = prony(&["load", "-d", "1", "http://no-such-host.invalid/"]);
     assert_eq!(said.code, 1);

@@ -1,4 +1,6 @@
-//! Tests of the open loop's schedule: rate, spacing, chance, threads.
+//! Tests of the open loop's schedule: rate, spacing, chance, threads. What a load makes of it is in `sent`.
+
+mod sent;
 
 use super::*;
 use prony_model::profile::Profile;

@@ -201,7 +201,7 @@ fn http2_must_be_agreed_on_and_http1_need_not() {
         Protocol::Http2,
         mute,
         expect![[
-            r#"Failed("the server does not speak HTTP/2 here (it did not choose `h2` by ALPN); switch HTTP/2 on in the server, or load it with HTTP/1.1")"#
+            r#"Failed("the server does not speak HTTP/2 here (it did not choose `h2` by ALPN); switch HTTP/2 on in the server, or leave out `--http2` (`workload.http2` of a stack file)")"#
         ]],
     );
     let (plan, old) = speaks(&[b"http/1.1"]);
@@ -210,7 +210,7 @@ fn http2_must_be_agreed_on_and_http1_need_not() {
         Protocol::Http2,
         old,
         expect![[
-            r#"Failed("the server does not speak HTTP/2 here (it did not choose `h2` by ALPN); switch HTTP/2 on in the server, or load it with HTTP/1.1")"#
+            r#"Failed("the server does not speak HTTP/2 here (it did not choose `h2` by ALPN); switch HTTP/2 on in the server, or leave out `--http2` (`workload.http2` of a stack file)")"#
         ]],
     );
     let (plan, mute) = speaks(&[]);

@@ -23,12 +23,20 @@ pub fn prony(args: &[&str]) -> Said {
 
 /// Runs `prony` with this home.
 pub fn prony_at(home: &std::path::Path, args: &[&str]) -> Said {
-    let out = Command::new(env!("CARGO_BIN_EXE_prony"))
-        .args(args)
-        .env("PRONY_HOME", home)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the binary was built with the tests");
+    run(Command::new(BINARY).args(args), home)
+}
+
+/// Runs `prony` by way of another program, whose arguments end where prony's command line begins.
+pub fn prony_under(before: &[&str], args: &[&str]) -> Said {
+    let (program, more) = before.split_first().expect("a program is named");
+    run(Command::new(program).args(more).arg(BINARY).args(args), scratch().path())
+}
+
+const BINARY: &str = env!("CARGO_BIN_EXE_prony");
+
+fn run(command: &mut Command, home: &std::path::Path) -> Said {
+    let out =
+        command.env("PRONY_HOME", home).stdin(Stdio::null()).output().expect("the binary was built with the tests");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Said { out: text(out.stdout), err: text(out.stderr), code: out.status.code().unwrap_or(-1) }
 }
