@@ -5,9 +5,10 @@
 
 use crate::error::file;
 use crate::state::{Stage, State, sweep};
-use crate::tool::IP;
+use crate::tool;
 use crate::traces::Ground;
 use crate::{Condition, LabError, LabId, LabState, cgroup, sys};
+use prony_tool::IP;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ pub(crate) fn down(ground: &Ground, id: &LabId) -> Result<(), LabError> {
     }
     kill_all(ground, id)?;
     for name in ground.namespaces_of(id) {
-        IP.run(&["netns", "del", &name], "")?;
+        tool::run(IP, &["netns", "del", &name], "")?;
     }
     for folder in [ground.log_folder(id), ground.lab(id)] {
         remove_folder(&folder)?;

@@ -8,9 +8,10 @@ use crate::error::file;
 use crate::plan::{Plan, PlannedHost};
 use crate::state::{State, Thing};
 use crate::sys;
-use crate::tool::{IP, NFT, TC};
+use crate::tool;
 use crate::traces::{Ground, SWITCH, netns_name, port_name};
 use crate::{LabError, LabId};
+use prony_tool::{IP, NFT, TC};
 
 /// Name of every host's interface.
 pub(crate) const INTERFACE: &str = "eth0";
@@ -27,7 +28,7 @@ const QUEUE: &str = "400ms";
 pub(crate) fn make(ground: &Ground, id: &LabId, plan: &Plan, state: &mut State) -> Result<(), LabError> {
     namespace(id, SWITCH, state)?;
     let switch = netns_name(id, SWITCH);
-    IP.run(&["-n", &switch, "-batch", "-"], "link add br0 type bridge\nlink set br0 up\n")?;
+    tool::run(IP, &["-n", &switch, "-batch", "-"], "link add br0 type bridge\nlink set br0 up\n")?;
     for host in &plan.hosts {
         namespace(id, &host.name, state)?;
         link(id, host)?;
@@ -40,7 +41,7 @@ pub(crate) fn make(ground: &Ground, id: &LabId, plan: &Plan, state: &mut State) 
 fn namespace(id: &LabId, host: &str, state: &mut State) -> Result<(), LabError> {
     let name = netns_name(id, host);
     state.add(Thing::Namespace(name.clone()))?;
-    IP.run(&["netns", "add", &name], "")
+    tool::run(IP, &["netns", "add", &name], "")
 }
 
 fn link(id: &LabId, host: &PlannedHost) -> Result<(), LabError> {
@@ -52,12 +53,12 @@ fn link(id: &LabId, host: &PlannedHost) -> Result<(), LabError> {
          link set {INTERFACE} up\n",
         host.addr
     );
-    IP.run(&["-n", &own, "-batch", "-"], &steps)?;
-    IP.run(&["-n", &switch, "link", "set", &port, "master", "br0", "up"], "")?;
+    tool::run(IP, &["-n", &own, "-batch", "-"], &steps)?;
+    tool::run(IP, &["-n", &switch, "link", "set", &port, "master", "br0", "up"], "")?;
     if let Some(rate) = host.lab.link.rate {
         let rate = format!("{}bit", rate.0.round());
         let bucket = ["qdisc", "add", "dev", INTERFACE, "root", "tbf", "rate", &rate, "burst", BURST, "latency", QUEUE];
-        TC.run(&[&["-n", own.as_str()], bucket.as_slice()].concat(), "")?;
+        tool::run(TC, &[&["-n", own.as_str()], bucket.as_slice()].concat(), "")?;
     }
     Ok(())
 }
@@ -86,7 +87,7 @@ fn steering(id: &LabId, host: &PlannedHost) -> Result<(), LabError> {
     // `ip netns exec` mounts a /sys that shows the namespace's interfaces. The mask reaches the shell as a parameter.
     let write =
         format!("for q in /sys/class/net/{INTERFACE}/queues/rx-*/rps_cpus; do echo \"$0\" > $q || exit 1; done");
-    IP.run(&["netns", "exec", &netns_name(id, &host.name), "sh", "-c", &write, mask], "")
+    tool::run(IP, &["netns", "exec", &netns_name(id, &host.name), "sh", "-c", &write, mask], "")
 }
 
 fn loss(id: &LabId, plan: &Plan) -> Result<(), LabError> {
@@ -103,8 +104,9 @@ fn loss(id: &LabId, plan: &Plan) -> Result<(), LabError> {
     }
     let table =
         format!("table bridge prony {{\n chain lossy {{\n  type filter hook forward priority 0\n{rules} }}\n}}\n");
-    IP.run(
-        &["netns", "exec", &netns_name(id, SWITCH), &NFT.find("a link with loss")?.to_string_lossy(), "-f", "-"],
+    tool::run(
+        IP,
+        &["netns", "exec", &netns_name(id, SWITCH), &tool::find(NFT, "a link with loss")?.to_string_lossy(), "-f", "-"],
         &table,
     )
 }

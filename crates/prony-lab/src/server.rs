@@ -7,12 +7,13 @@ use crate::error::file;
 use crate::plan::{PORT, PlannedHost, software_name};
 use crate::state::{State, Thing};
 use crate::sys::{self, Seat};
-use crate::tool::{HAPROXY, NGINX, Tool};
+use crate::tool::find;
 use crate::traces::Ground;
 use crate::{LabError, LabId, cgroup};
 use prony_model::lab::{AccessLog, LabServer, ServerKind};
 use prony_model::stack::Logs;
 use prony_model::{Host, Nanos, Place, ProcessRef, Software};
+use prony_tool::{HAPROXY, NGINX, Tool};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -60,7 +61,7 @@ pub(crate) fn start(ground: &Ground, id: &LabId, host: &PlannedHost, state: &mut
     let home = Home::of(ground, id, &host.name);
     let config = write_files(&home, host, server)?;
     state.add(Thing::Server(host.name.clone()))?;
-    let mut command = Command::new(tool(server.kind).find(&format!("host `{}`", host.name))?);
+    let mut command = Command::new(find(tool(server.kind), &format!("host `{}`", host.name))?);
     match software {
         Software::Haproxy => command.arg("-D").arg("-f").arg(&config),
         Software::Nginx | Software::Postgres | Software::Redis | Software::Other => {

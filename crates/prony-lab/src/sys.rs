@@ -22,21 +22,6 @@ pub(crate) struct Seat {
     pub cpus: CpuList,
 }
 
-/// Lets the kernel kill a program when the thread that starts it dies. Otherwise an `ip` that outlives a killed prony makes
-/// its namespace after `down` has looked.
-pub(crate) fn dies_with_us(command: &mut Command) {
-    let parent = std::process::id();
-    let bind_to_parent = move || {
-        // SAFETY: prctl with PR_SET_PDEATHSIG takes integers and is async-signal-safe.
-        let failed = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        // SAFETY: getppid takes nothing and is async-signal-safe.
-        let orphaned = unsafe { libc::getppid() } as u32 != parent;
-        if failed != 0 || orphaned { Err(io::Error::from_raw_os_error(libc::ESRCH)) } else { Ok(()) }
-    };
-    // SAFETY: the closure makes two system calls and allocates nothing, so it may run between fork and exec.
-    unsafe { command.pre_exec(bind_to_parent) };
-}
-
 /// Runs `work` inside a network namespace, on a fresh thread, and returns what it returns.
 ///
 /// # Errors

@@ -3,10 +3,11 @@
 use crate::error::file;
 use crate::plan::Plan;
 use crate::state::{Stage, State, Thing, make_folder};
-use crate::tool::{IP, NFT, TC};
+use crate::tool;
 use crate::traces::Ground;
 use crate::{LabError, LabId, UpLab, cgroup, network, ready, server, sys};
 use prony_model::{CpuList, Stack};
+use prony_tool::{IP, NFT, TC};
 use std::path::Path;
 use std::time::Duration;
 
@@ -42,17 +43,17 @@ fn online_cpus() -> Result<CpuList, LabError> {
 }
 
 fn check_tools(plan: &Plan) -> Result<(), LabError> {
-    IP.find("the network of a lab")?;
+    tool::find(IP, "the network of a lab")?;
     for host in &plan.hosts {
         let wanted_by = format!("host `{}`", host.name);
         if let Some((server, _)) = host.server() {
-            server::tool(server.kind).find(&wanted_by)?;
+            tool::find(server::tool(server.kind), &wanted_by)?;
         }
         if host.lab.link.rate.is_some() {
-            TC.find(&wanted_by)?;
+            tool::find(TC, &wanted_by)?;
         }
         if host.lab.link.loss.is_some() {
-            NFT.find(&wanted_by)?;
+            tool::find(NFT, &wanted_by)?;
         }
     }
     Ok(())

@@ -5,7 +5,7 @@
 //! carried its first calls, a call whose answer has an ordinary head allocates nothing.
 
 mod block;
-mod frames;
+pub(crate) mod frames;
 mod hpack;
 mod huffman;
 mod link;

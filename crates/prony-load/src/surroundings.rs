@@ -4,7 +4,7 @@
 //! cannot be read is none, not 0.
 
 use crate::sys;
-use prony_model::cgroup::{Hierarchy, Version};
+use prony_model::cgroup::{Hierarchy, Membership};
 use std::path::{Path, PathBuf};
 
 /// Counters since the machine or the group started.
@@ -58,20 +58,11 @@ fn own_cpu_groups(mountinfo: &str, cgroup: &str) -> Vec<PathBuf> {
 /// Where the hierarchy is mounted, and the own group's folder in it.
 fn own_cpu_group(mountinfo: &str, cgroup: &str) -> Option<(PathBuf, PathBuf)> {
     let mounts = Hierarchy::all(mountinfo);
-    let mount =
-        mounts.iter().find(|m| m.is_v1_of("cpu")).or_else(|| mounts.iter().find(|m| m.version == Version::V2))?;
-    // Lines are `ID:CONTROLLERS:PATH`; version 2 has no controllers (cgroups(7)).
-    let path = cgroup.lines().find_map(|line| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        let fits = match mount.version {
-            Version::V1 => controllers.split(',').any(|c| c == "cpu"),
-            Version::V2 => controllers.is_empty(),
-        };
-        fits.then_some(path)
-    })?;
-    let inside = path.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(path);
+    let mount = Hierarchy::of(&mounts, "cpu")?;
+    let groups = Membership::all(cgroup);
     let point = PathBuf::from(&mount.point);
-    Some((point.clone(), point.join(inside.trim_start_matches('/'))))
+    let own = point.join(mount.below_point(Membership::path_in(&groups, mount)?));
+    Some((point, own))
 }
 
 fn throttled_ns(stat: &str) -> Option<u64> {

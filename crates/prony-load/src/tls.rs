@@ -189,7 +189,8 @@ fn wrong(key: &str, why: String) -> LoadError {
     LoadError::Plan { item: format!("workload.tls.{key}"), why }
 }
 
-fn alpn(protocol: Protocol) -> &'static [u8] {
+/// What a client asks for, and a server of it agrees to (ALPN).
+pub(crate) fn alpn(protocol: Protocol) -> &'static [u8] {
     match protocol {
         Protocol::Http1 => b"http/1.1",
         Protocol::Http2 => b"h2",
@@ -206,7 +207,7 @@ fn authorities(plan: &TlsPlan) -> Result<Vec<CertificateDer<'static>>, LoadError
         let why = found.errors.first().map(|e| format!(" ({e})")).unwrap_or_default();
         let why = format!(
             "this system has no trusted certificates{why}: install its `ca-certificates`, name the server's authority, \
-             or ask for `insecure`"
+             or ask for `insecure` (-k)"
         );
         return Err(wrong("ca_file", why));
     }
@@ -244,17 +245,24 @@ fn explain(error: &rustls::Error) -> String {
     use rustls::Error::{AlertReceived, InvalidCertificate, InvalidMessage};
     if let InvalidCertificate(CertificateError::UnknownIssuer) = error {
         return "the server's certificate comes from an authority that is not trusted here; name that authority's \
-                certificate in `ca_file`, or ask for `insecure`"
+                certificate in `ca_file` (--cacert), or ask for `insecure` (-k)"
+            .to_string();
+    }
+    if let InvalidCertificate(CertificateError::Other(other)) = error
+        && other.0.to_string().contains("CaUsedAsEndEntity")
+    {
+        return "the server's certificate is self-signed, and not trusted here; name it in `ca_file` (--cacert), or ask \
+                for `insecure` (-k)"
             .to_string();
     }
     if let InvalidCertificate(
         why @ (CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }),
     ) = error
     {
-        return format!("{why}; say which name is right in `server_name`, or ask for `insecure`");
+        return format!("{why}; say which name is right in `server_name` (--server-name), or ask for `insecure` (-k)");
     }
     if let InvalidCertificate(why) = error {
-        return format!("the server's certificate is not accepted ({why}); renew it, or ask for `insecure`");
+        return format!("the server's certificate is not accepted ({why}); renew it, or ask for `insecure` (-k)");
     }
     if let AlertReceived(AlertDescription::NoApplicationProtocol) = error {
         return NO_HTTP2.to_string();
@@ -270,7 +278,7 @@ fn explain(error: &rustls::Error) -> String {
 
 fn alerted(alert: AlertDescription) -> String {
     let next = if alert == AlertDescription::CertificateRequired {
-        "; it asks for a client's certificate: name it in `certificate_file` and `key_file`"
+        "; it asks for a client's certificate: name it in `certificate_file` and `key_file` (--cert, --key)"
     } else {
         ""
     };

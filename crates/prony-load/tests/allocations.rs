@@ -3,42 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking; clippy sees only the test functions themselves")]
 
 mod server;
+mod sys;
 
 use prony_load::run;
 use prony_model::{LoadPlan, Nanos, Rate};
 use server::Nginx;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-mod sys {
-    //! An allocator that counts.
-
-    use super::{AtomicU64, Ordering};
-    use std::alloc::{GlobalAlloc, Layout, System};
-
-    pub static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-    pub struct Counting;
-
-    // SAFETY: every call goes to the system's allocator unchanged.
-    unsafe impl GlobalAlloc for Counting {
-        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: the caller keeps the contract of `alloc`.
-            unsafe { System.alloc(layout) }
-        }
-        unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-            // SAFETY: the caller keeps the contract of `dealloc`.
-            unsafe { System.dealloc(at, layout) }
-        }
-        unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-            ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: the caller keeps the contract of `realloc`.
-            unsafe { System.realloc(at, layout, size) }
-        }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: sys::Counting = sys::Counting;
+use std::sync::atomic::AtomicBool;
 
 /// Allocations and responses of one load.
 fn cost(nginx: &Nginx, rate: Option<Rate>, keepalive: bool, millis: u64) -> (u64, u64) {
@@ -51,10 +21,10 @@ fn cost(nginx: &Nginx, rate: Option<Rate>, keepalive: bool, millis: u64) -> (u64
         duration: Nanos::from_millis(millis),
         ..LoadPlan::to(&format!("http://127.0.0.1:{}/", nginx.port))
     };
-    let before = sys::ALLOCATIONS.load(Ordering::Relaxed);
+    let before = sys::allocations();
     let result = run(&plan, &AtomicBool::new(false), &|_| {}).unwrap();
     assert_eq!(result.errors.total(), 0, "{:?}", result.errors);
-    (sys::ALLOCATIONS.load(Ordering::Relaxed) - before, result.responses_total)
+    (sys::allocations() - before, result.responses_total)
 }
 
 #[test]

@@ -3,44 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking; clippy sees only the test functions themselves")]
 
+mod sys;
+
 use prony_load::h2::Http2;
 use prony_load::protocol::{Captured, Encoded, Message, Protocol};
-
-mod sys {
-    //! An allocator that counts, for each thread apart: the test harness has its own.
-
-    use std::alloc::{GlobalAlloc, Layout, System};
-    use std::cell::Cell;
-
-    thread_local!(static ALLOCATIONS: Cell<u64> = const { Cell::new(0) });
-    pub struct Counting;
-
-    /// Allocations of this thread so far.
-    pub fn allocations() -> u64 {
-        ALLOCATIONS.get()
-    }
-
-    // SAFETY: every call goes to the system's allocator unchanged.
-    unsafe impl GlobalAlloc for Counting {
-        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-            // SAFETY: the caller keeps the contract of `alloc`.
-            unsafe { System.alloc(layout) }
-        }
-        unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-            // SAFETY: the caller keeps the contract of `dealloc`.
-            unsafe { System.dealloc(at, layout) }
-        }
-        unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-            ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-            // SAFETY: the caller keeps the contract of `realloc`.
-            unsafe { System.realloc(at, layout, size) }
-        }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: sys::Counting = sys::Counting;
 
 /// Calls at once.
 const DEPTH: u32 = 10;
@@ -73,7 +39,7 @@ fn calls_do_not_allocate() {
     let head = *b"\x88\x40\x01a\x01b\xbe\x5c\x81\x67";
     let mut allocations = Vec::new();
     for round in 0..600 {
-        let before = sys::allocations();
+        let before = sys::allocations_of_thread();
         out.clear();
         sent.clear();
         for call in 0..DEPTH {
@@ -100,7 +66,7 @@ fn calls_do_not_allocate() {
             captured.clear();
             spare.push(captured);
         }
-        allocations.push(sys::allocations() - before);
+        allocations.push(sys::allocations_of_thread() - before);
     }
     // The header table has its full size when it has been filled and once moved to the front, after some 150 rounds.
     assert!(allocations[0] > 0, "the first calls make what the next use again");

@@ -2,14 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking; clippy sees only the test functions themselves")]
 
+mod server;
+
 use prony_load::import::{Form, Import, LogFormat, from_curl, from_log};
 use prony_load::{check_url, run};
 use prony_model::{LoadPlan, Nanos};
+use server::Nginx;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -31,76 +34,31 @@ const ASKED: [(&str, &str, &str, &str); 7] = [
 /// Time between two requests.
 const PAUSE: Duration = Duration::from_millis(30);
 
-struct Nginx {
-    child: Child,
-    folder: tempfile::TempDir,
-    port: u16,
+/// Asks for everything, one after the other, each on a connection of its own.
+fn ask(nginx: &Nginx) {
+    for (method, path, _, host) in ASKED {
+        let mut stream = TcpStream::connect(("127.0.0.1", nginx.port)).unwrap();
+        let body = if method == "POST" { "Content-Length: 3\r\n\r\na=b" } else { "\r\n" };
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: a \"b\"\r\nConnection: close\r\n");
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        // nginx has written its line when it closes.
+        stream.read_to_end(&mut Vec::new()).unwrap();
+        std::thread::sleep(PAUSE);
+    }
+    let mut stream = TcpStream::connect(("127.0.0.1", nginx.port)).unwrap();
+    stream.write_all(b"\x16\x03\x01\x02\x00 no HTTP\r\n\r\n").unwrap();
+    stream.read_to_end(&mut Vec::new()).ok();
 }
 
-impl Nginx {
-    fn start() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        for _ in 0..5 {
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let conf = folder.path().join("nginx.conf");
-            std::fs::write(&conf, config(folder.path(), port)).unwrap();
-            let mut command = Command::new("nginx");
-            command.arg("-p").arg(folder.path()).arg("-c").arg(conf).stderr(Stdio::null());
-            let mut child = match command.spawn() {
-                Ok(child) => child,
-                Err(error) => {
-                    eprintln!("not tested: nginx cannot be started ({error}); apt-get install nginx-light");
-                    return None;
-                }
-            };
-            let begun = Instant::now();
-            while begun.elapsed() < Duration::from_secs(10) && child.try_wait().unwrap().is_none() {
-                if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                    return Some(Self { child, folder, port });
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            child.kill().ok();
-            child.wait().unwrap();
-        }
-        panic!("nginx did not come up");
+/// What a log says as soon as it has so many lines.
+fn logged(nginx: &Nginx, log: &str, lines: usize, format: &LogFormat, form: Form) -> Import {
+    let path = nginx.folder.path().join(log);
+    let begun = Instant::now();
+    while std::fs::read_to_string(&path).unwrap().lines().count() < lines {
+        assert!(begun.elapsed() < Duration::from_secs(5), "{}", std::fs::read_to_string(&path).unwrap());
+        std::thread::sleep(Duration::from_millis(10));
     }
-
-    /// Asks for everything, one after the other, each on a connection of its own.
-    fn ask(&self) {
-        for (method, path, _, host) in ASKED {
-            let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-            let body = if method == "POST" { "Content-Length: 3\r\n\r\na=b" } else { "\r\n" };
-            let head =
-                format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: a \"b\"\r\nConnection: close\r\n");
-            stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
-            // nginx has written its line when it closes.
-            stream.read_to_end(&mut Vec::new()).unwrap();
-            std::thread::sleep(PAUSE);
-        }
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.write_all(b"\x16\x03\x01\x02\x00 no HTTP\r\n\r\n").unwrap();
-        stream.read_to_end(&mut Vec::new()).ok();
-    }
-
-    /// What a log says as soon as it has so many lines.
-    fn import(&self, log: &str, lines: usize, format: &LogFormat, form: Form) -> Import {
-        let path = self.folder.path().join(log);
-        let begun = Instant::now();
-        while std::fs::read_to_string(&path).unwrap().lines().count() < lines {
-            assert!(begun.elapsed() < Duration::from_secs(5), "{}", std::fs::read_to_string(&path).unwrap());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        from_log(&mut std::io::BufReader::new(std::fs::File::open(path).unwrap()), format, form).unwrap()
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // The main process ends its worker on SIGTERM; std can only send SIGKILL, which would leave the worker.
-        Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
-        self.child.wait().unwrap();
-    }
+    from_log(&mut std::io::BufReader::new(std::fs::File::open(path).unwrap()), format, form).unwrap()
 }
 
 fn config(folder: &Path, port: u16) -> String {
@@ -124,19 +82,19 @@ fn requests(import: &Import) -> Vec<(&str, &str, f64)> {
 
 #[test]
 fn a_log_of_nginx_comes_back() {
-    let Some(nginx) = Nginx::start() else { return };
-    nginx.ask();
+    let Some(nginx) = Nginx::with(config) else { return };
+    ask(&nginx);
     let asked: Vec<_> = ASKED.iter().map(|(method, _, path, _)| (*method, *path, 1.0)).collect();
     let replay = Form::Replay { speed: 1.0 };
 
-    let combined = nginx.import("combined.log", ASKED.len() + 1, &LogFormat::common(), replay);
+    let combined = logged(&nginx, "combined.log", ASKED.len() + 1, &LogFormat::common(), replay);
     assert_eq!(requests(&combined), asked);
     assert!(combined.skipped[0].starts_with("1 of 8 lines: not of this format; the first is line 8: "), "{combined:?}");
     let times = combined.times.unwrap();
     assert_eq!((times.len(), times[0].0), (ASKED.len(), 0));
     assert!(times.is_sorted_by(|a, b| a < b), "requests of one second are spread: {times:?}");
 
-    let own = nginx.import("own.log", ASKED.len() + 1, &LogFormat::parse(OWN_FORMAT).unwrap(), replay);
+    let own = logged(&nginx, "own.log", ASKED.len() + 1, &LogFormat::parse(OWN_FORMAT).unwrap(), replay);
     assert_eq!(requests(&own), asked);
     let hosts: Vec<_> = own.requests.iter().map(|r| r.headers["Host"].as_str()).collect();
     assert_eq!(hosts, ASKED.map(|(_, _, _, host)| host));
@@ -144,17 +102,17 @@ fn a_log_of_nginx_comes_back() {
     let gaps: Vec<_> = own.times.unwrap().windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     assert!(gaps.iter().all(|gap| *gap >= PAUSE.as_nanos() as u64 - 2_000_000), "{gaps:?}");
 
-    let mix = nginx.import("combined.log", ASKED.len() + 1, &LogFormat::common(), Form::Mix);
+    let mix = logged(&nginx, "combined.log", ASKED.len() + 1, &LogFormat::common(), Form::Mix);
     assert_eq!(mix.requests[0].weight, 2.0);
     assert_eq!(mix.requests.iter().map(|r| r.weight).sum::<f64>(), ASKED.len() as f64);
 }
 
 #[test]
 fn a_replay_is_asked_as_it_was_recorded() {
-    let Some(nginx) = Nginx::start() else { return };
-    nginx.ask();
+    let Some(nginx) = Nginx::with(config) else { return };
+    ask(&nginx);
     let (format, replay) = (LogFormat::parse(OWN_FORMAT).unwrap(), Form::Replay { speed: 1.0 });
-    let import = nginx.import("own.log", ASKED.len() + 1, &format, replay);
+    let import = logged(&nginx, "own.log", ASKED.len() + 1, &format, replay);
     let last = *import.times.as_ref().unwrap().last().unwrap();
     let url = format!("http://127.0.0.1:{}/", nginx.port);
     let after_last = Nanos::from_millis(200);
@@ -165,7 +123,7 @@ fn a_replay_is_asked_as_it_was_recorded() {
     assert_eq!((result.intended, result.completed), (ASKED.len() as u64, ASKED.len() as u64), "{result:?}");
 
     // The log now holds what was asked, a line that is no request, and what was replayed.
-    let twice = nginx.import("own.log", 2 * ASKED.len() + 1, &format, replay);
+    let twice = logged(&nginx, "own.log", 2 * ASKED.len() + 1, &format, replay);
     assert_eq!(twice.requests[ASKED.len()..], import.requests);
 }
 

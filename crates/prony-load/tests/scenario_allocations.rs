@@ -2,44 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking; clippy sees only the test functions themselves")]
 
+mod sys;
+
 use prony_load::check_url;
 use prony_load::protocol::{Captured, Message};
 use prony_load::scenario::{Actor, Next, Scenario, ThreadFeeds, ThreadPart};
 use prony_model::script::{Feed, FeedOrder};
 use prony_model::{LoadPlan, Stack};
-
-mod sys {
-    //! An allocator that counts what this thread asks for.
-
-    use std::alloc::{GlobalAlloc, Layout, System};
-    use std::cell::Cell;
-
-    thread_local! {
-        pub static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    }
-    pub struct Counting;
-
-    // SAFETY: every call goes to the system's allocator unchanged.
-    unsafe impl GlobalAlloc for Counting {
-        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-            // SAFETY: the caller keeps the contract of `alloc`.
-            unsafe { System.alloc(layout) }
-        }
-        unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-            // SAFETY: the caller keeps the contract of `dealloc`.
-            unsafe { System.dealloc(at, layout) }
-        }
-        unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-            ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-            // SAFETY: the caller keeps the contract of `realloc`.
-            unsafe { System.realloc(at, layout, size) }
-        }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: sys::Counting = sys::Counting;
 
 const STEPS: &str = r#"
 entry = "http://127.0.0.1/"
@@ -106,8 +75,8 @@ fn allocations_end_after_the_first_walks() {
         walks
     };
     let before = play(20_000);
-    let allocated = sys::ALLOCATIONS.get();
+    let allocated = sys::allocations_of_thread();
     let after = play(20_000);
-    assert_eq!(sys::ALLOCATIONS.get() - allocated, 0, "in {} walks", after - before);
+    assert_eq!(sys::allocations_of_thread() - allocated, 0, "in {} walks", after - before);
     assert!(after - before >= 3999, "{} walks", after - before);
 }

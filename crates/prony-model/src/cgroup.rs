@@ -1,4 +1,7 @@
-//! Hierarchies of control groups, as `/proc/PID/mountinfo` names them. Which groups are in them is for others to read.
+//! Hierarchies of control groups, as `/proc/PID/mountinfo` names them, and the groups of a process, as `/proc/PID/cgroup`
+//! does. What a group holds is for others to read.
+
+use std::path::Path;
 
 /// Version of a hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +50,56 @@ impl Hierarchy {
         Some(Self { point, root, version, controllers })
     }
 
+    /// The one that a controller is in: of version 1 if there is one, else that of version 2. Whether the latter has the
+    /// controller is for its file `cgroup.controllers` to say.
+    pub fn of<'h>(all: &'h [Self], controller: &str) -> Option<&'h Self> {
+        let v1 = all.iter().find(|hierarchy| hierarchy.is_v1_of(controller));
+        v1.or_else(|| all.iter().find(|hierarchy| hierarchy.version == Version::V2))
+    }
+
+    /// The path below the mount point of a group that `/proc/PID/cgroup` names. A group outside of what the mount shows
+    /// keeps its whole path.
+    pub fn below_point<'p>(&self, path: &'p str) -> &'p Path {
+        let path = Path::new(path);
+        let below = path.strip_prefix(&self.root).unwrap_or(path);
+        below.strip_prefix("/").unwrap_or(below)
+    }
+
     /// Whether it is of version 1 and has the controller.
     pub fn is_v1_of(&self, controller: &str) -> bool {
         self.version == Version::V1 && self.controllers.iter().any(|c| c == controller)
+    }
+}
+
+/// In which group of one hierarchy a process is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// Controllers of the hierarchy; none for version 2.
+    pub controllers: Vec<String>,
+    /// The group.
+    pub path: String,
+}
+
+impl Membership {
+    /// Every membership that a text of the form of `/proc/PID/cgroup` names (cgroups(7): `5:cpu,cpuacct:/faults/lb`; in
+    /// version 2 `0::/faults/lb`).
+    pub fn all(text: &str) -> Vec<Self> {
+        text.lines().filter_map(Self::of_line).collect()
+    }
+
+    fn of_line(line: &str) -> Option<Self> {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let controllers = fields.next()?.split(',').filter(|c| !c.is_empty()).map(str::to_string).collect();
+        Some(Self { controllers, path: fields.next()?.to_string() })
+    }
+
+    /// The group of `all` that lies in a hierarchy.
+    pub fn path_in<'m>(all: &'m [Self], hierarchy: &Hierarchy) -> Option<&'m str> {
+        let fits = |membership: &&Self| match hierarchy.version {
+            Version::V1 => membership.controllers.iter().any(|c| hierarchy.controllers.contains(c)),
+            Version::V2 => membership.controllers.is_empty(),
+        };
+        all.iter().find(fits).map(|membership| membership.path.as_str())
     }
 }
 
@@ -80,10 +130,48 @@ mod tests {
         .assert_eq(&lines.concat());
     }
 
+    fn hierarchy(line: &str) -> Hierarchy {
+        Hierarchy::of_line(&format!("1 0 0:1 {line}")).unwrap()
+    }
+
+    #[test]
+    fn a_process_is_in_one_group_of_each_hierarchy() {
+        let all = Membership::all("5:cpu,cpuacct:/a/b\n4:memory:/c:d\n1:name=systemd:/e\n0::/f\nx\n");
+        let path = |line| Membership::path_in(&all, &hierarchy(line));
+        assert_eq!(path("/ /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct"), Some("/a/b"));
+        assert_eq!(path("/ /cg/memory rw - cgroup cgroup rw,memory"), Some("/c:d"));
+        assert_eq!(path("/ /cg rw - cgroup2 cgroup2 rw"), Some("/f"));
+        assert_eq!(path("/ /cg/pids rw - cgroup cgroup rw,pids"), None);
+    }
+
+    #[test]
+    fn a_controller_of_version_1_goes_before_version_2() {
+        let all = ["/ /cg rw - cgroup2 cgroup2 rw", "/ /cg/cpu rw - cgroup cgroup rw,cpu"].map(hierarchy);
+        assert_eq!(Hierarchy::of(&all, "cpu").map(|h| h.point.as_str()), Some("/cg/cpu"));
+        assert_eq!(Hierarchy::of(&all, "memory").map(|h| h.point.as_str()), Some("/cg"));
+        assert_eq!(Hierarchy::of(&[], "cpu"), None);
+    }
+
+    #[test]
+    fn a_container_shows_its_group_as_the_mount_point() {
+        let below = |root: &str, path| {
+            let mount = hierarchy(&format!("{root} /cg rw - cgroup2 cgroup2 rw"));
+            mount.below_point(path).to_str().unwrap().to_string()
+        };
+        assert_eq!(below("/docker/abc", "/docker/abc/web"), "web");
+        assert_eq!(below("/docker/abc", "/docker/abc"), "");
+        assert_eq!(below("/docker/abc", "/docker/abcd/web"), "docker/abcd/web");
+        assert_eq!(below("/", "/web/a"), "web/a");
+    }
+
     proptest! {
         #[test]
         fn no_text_panics(text in "[a-z0-9:/, -]{0,80}(\n[a-z0-9:/, -]{0,80}){0,3}") {
-            let _ = Hierarchy::all(&text);
+            let memberships = Membership::all(&text);
+            for hierarchy in Hierarchy::all(&text) {
+                let path = Membership::path_in(&memberships, &hierarchy);
+                prop_assert!(path.is_none_or(|path| !hierarchy.below_point(path).is_absolute()));
+            }
         }
     }
 }

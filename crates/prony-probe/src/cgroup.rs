@@ -9,7 +9,7 @@ use crate::facts::Facts;
 use crate::machine::SLOW_NS;
 use crate::roots::Roots;
 use crate::text::{count, keyed};
-use prony_model::cgroup::{Hierarchy, Version};
+use prony_model::cgroup::{Hierarchy, Membership, Version};
 use prony_model::metric as m;
 use std::path::{Path, PathBuf};
 
@@ -153,20 +153,13 @@ struct Groups {
     below: PathBuf,
 }
 
-/// A line of /proc/PID/cgroup: controllers (none for v2) and path.
-#[derive(Clone, Debug, PartialEq)]
-struct Membership {
-    controllers: Vec<String>,
-    path: String,
-}
-
 impl Groups {
     fn of(roots: &Roots, pid: u32) -> Result<Self, String> {
         let read = |path: PathBuf| read_once(&path).map_err(|e| format!("{}: {e}", path.display()));
         Ok(Self {
             mounts: Hierarchy::all(&read(roots.proc.join("self/mountinfo"))?),
-            hop: memberships(&read(roots.process(pid).join("cgroup"))?),
-            own: memberships(&read(roots.proc.join("self/cgroup"))?),
+            hop: Membership::all(&read(roots.process(pid).join("cgroup"))?),
+            own: Membership::all(&read(roots.proc.join("self/cgroup"))?),
             below: roots.cgroup.clone(),
         })
     }
@@ -195,13 +188,9 @@ impl Groups {
 
     /// The hierarchy of a controller and the hop's path in it, if that group is the hop's alone.
     fn place(&self, controller: &str) -> Result<(&Hierarchy, &str), String> {
-        let mount = self
-            .mounts
-            .iter()
-            .find(|m| m.is_v1_of(controller))
-            .or_else(|| self.mounts.iter().find(|m| m.version == Version::V2));
+        let mount = Hierarchy::of(&self.mounts, controller);
         let mount = mount.ok_or_else(|| format!("no control group hierarchy with `{controller}` is mounted"))?;
-        let path = path_in(&self.hop, mount).ok_or("the process is in no group of this hierarchy")?;
+        let path = Membership::path_in(&self.hop, mount).ok_or("the process is in no group of this hierarchy")?;
         if path == "/" {
             return Err("its processes are in the root control group, which counts the whole machine".to_string());
         }
@@ -212,13 +201,12 @@ impl Groups {
     }
 
     fn holds_prony(&self, mount: &Hierarchy, path: &str) -> bool {
-        let own = path_in(&self.own, mount).unwrap_or("/");
+        let own = Membership::path_in(&self.own, mount).unwrap_or("/");
         own == path || own.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
     }
 
     fn folder(&self, mount: &Hierarchy, path: &str) -> PathBuf {
-        let inside = path.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(path);
-        located(&mount.point, &self.below).join(inside.trim_start_matches('/'))
+        located(&mount.point, &self.below).join(mount.below_point(path))
     }
 }
 
@@ -228,25 +216,6 @@ fn located(point: &str, below: &Path) -> PathBuf {
         Ok(inside) => below.join(inside),
         Err(_) => PathBuf::from(point),
     }
-}
-
-fn path_in<'m>(memberships: &'m [Membership], mount: &Hierarchy) -> Option<&'m str> {
-    let of_mount = |m: &&Membership| match mount.version {
-        Version::V1 => m.controllers.iter().any(|c| mount.controllers.contains(c)),
-        Version::V2 => m.controllers.is_empty(),
-    };
-    memberships.iter().find(of_mount).map(|m| m.path.as_str())
-}
-
-/// `5:cpu,cpuacct:/faults/lb`; v2: `0::/path`.
-fn memberships(text: &str) -> Vec<Membership> {
-    text.lines()
-        .filter_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let controllers = fields.next()?.split(',').filter(|c| !c.is_empty()).map(str::to_string).collect();
-            Some(Membership { controllers, path: fields.next()?.to_string() })
-        })
-        .collect()
 }
 
 /// Processes of a control group that the stack names without its mount point, ascending. Groups below it are not
@@ -408,22 +377,10 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_container_shows_its_group_as_the_mount_point() {
-        let mount = Hierarchy {
-            point: "/sys/fs/cgroup".into(),
-            root: "/docker/abc".into(),
-            version: Version::V2,
-            controllers: vec![],
-        };
-        let groups = Groups { mounts: vec![], hop: vec![], own: vec![], below: "/sys/fs/cgroup".into() };
-        assert_eq!(groups.folder(&mount, "/docker/abc/web"), PathBuf::from("/sys/fs/cgroup/web"));
-    }
-
     proptest! {
         #[test]
         fn no_text_panics(s in "[a-z0-9:/, -]{0,80}(\n[a-z0-9:/, -]{0,80}){0,3}") {
-            let _ = (memberships(&s), max_cpus(&s));
+            let _ = max_cpus(&s);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! It draws nothing. Invariants: percentiles come from merged histograms, and are unknown when one of them is missing; what
 //! is not counted (the warm-up) never mixes with what is.
 
-use prony_model::{LoadProgress, Nanos};
+use prony_model::{LoadPlan, LoadProgress, Nanos};
 use prony_stats::Histogram;
 use std::collections::VecDeque;
 
@@ -17,7 +17,8 @@ pub(crate) const CHART_SECONDS: usize = 60;
 /// Per second, over the last second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rates {
-    pub asked: f64,
+    /// By the schedule, whatever became of it; none in closed loop.
+    pub asked: Option<f64>,
     pub sent: f64,
     pub done: f64,
     pub failed: f64,
@@ -26,7 +27,6 @@ pub(crate) struct Rates {
 /// Counters at one moment.
 struct Moment {
     at: Nanos,
-    intended: u64,
     sent: u64,
     completed: u64,
     failed: u64,
@@ -130,7 +130,7 @@ impl Course {
     }
 
     /// None at the very begin, and in a warm-up of which nothing is counted.
-    pub fn rates(&self) -> Option<Rates> {
+    pub fn rates(&self, plan: &LoadPlan) -> Option<Rates> {
         let (first, last) = (self.moments.front()?, self.moments.back()?);
         let time = last.at.since(first.at);
         if time < WINDOW_MIN || !is_counted(&self.latest) {
@@ -139,7 +139,7 @@ impl Course {
         let seconds = time.as_secs_f64();
         let per_s = |count: fn(&Moment) -> u64| count(last).saturating_sub(count(first)) as f64 / seconds;
         Some(Rates {
-            asked: per_s(|m| m.intended),
+            asked: due(plan, first.at, last.at).map(|requests| requests / seconds),
             sent: per_s(|m| m.sent),
             done: per_s(|m| m.completed),
             failed: per_s(|m| m.failed),
@@ -168,11 +168,35 @@ impl Course {
         (0..threads).map(|n| looks.iter().map(|m| m.cpu[n]).sum::<f64>() / looks.len().max(1) as f64).collect()
     }
 
-    /// Requests whose turn came and that were neither sent nor shed: they wait for a free connection.
-    pub fn waiting(&self) -> u64 {
-        let LoadProgress { intended, sent, errors, .. } = &self.latest;
-        intended.saturating_sub(sent + errors.deadline)
+    /// About how many requests wait for a free connection: those of the schedule since the turn of the one that was sent last.
+    /// 0 while a connection is free.
+    pub fn waiting(&self, plan: &LoadPlan) -> u64 {
+        let LoadProgress { elapsed, in_flight, lag_us_p99, .. } = &self.latest;
+        let places = u64::from(plan.connections) * u64::from(plan.depth);
+        let lag = Nanos((lag_us_p99.unwrap_or_default() * 1e3) as u64);
+        if *in_flight < places { 0 } else { due(plan, elapsed.since(lag), *elapsed).map_or(0, |n| n.round() as u64) }
     }
+
+    /// About how long a load that ends after a number of requests still takes, at the rate of the last second. None: by that
+    /// number it has no end, or not yet a rate.
+    pub fn left_by_requests(&self, plan: &LoadPlan) -> Option<Nanos> {
+        let left = plan.requests_max?.saturating_sub(self.latest.sent) as f64;
+        let sent_per_s = self.rates(plan)?.sent;
+        (sent_per_s > 0.0).then(|| Nanos((left / sent_per_s * 1e9) as u64))
+    }
+}
+
+/// Requests that are due from one moment of the load on and before another; none in closed loop. The counters of a load do
+/// not tell: they know of a request only when it is sent or shed.
+fn due(plan: &LoadPlan, from: Nanos, to: Nanos) -> Option<f64> {
+    let until = |at: Nanos| {
+        let scheduled = match (&plan.profile, plan.rate) {
+            (Some(profile), _) => profile.expected_arrivals(Nanos(0), at),
+            (None, rate) => rate?.0 * at.as_secs_f64(),
+        };
+        Some(plan.requests_max.map_or(scheduled, |most| scheduled.min(most as f64)))
+    };
+    Some(until(to)? - until(from)?)
 }
 
 /// Whether the counters mean anything: in a warm-up they usually stay 0, and that is no rate.
@@ -182,14 +206,13 @@ fn is_counted(progress: &LoadProgress) -> bool {
 
 impl Moment {
     fn zero(at: Nanos) -> Self {
-        Self { at, intended: 0, sent: 0, completed: 0, failed: 0, latency: None, cpu: Vec::new() }
+        Self { at, sent: 0, completed: 0, failed: 0, latency: None, cpu: Vec::new() }
     }
 
     fn of(progress: &LoadProgress) -> Self {
         let latency = Histogram::from_hdr_v2(&progress.latency.hdr_v2).ok();
         Self {
             at: progress.elapsed,
-            intended: progress.intended,
             sent: progress.sent,
             completed: progress.completed,
             failed: progress.errors.total(),
@@ -203,7 +226,11 @@ impl Moment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_model::{ErrorCounts, Latency};
+    use prony_model::{Latency, Rate};
+
+    fn closed() -> LoadPlan {
+        LoadPlan::to("http://127.0.0.1/")
+    }
 
     fn at(ms: u64, completed: u64) -> LoadProgress {
         LoadProgress { elapsed: Nanos::from_millis(ms), sent: completed, completed, ..LoadProgress::default() }
@@ -218,11 +245,11 @@ mod tests {
     #[test]
     fn rates_are_those_of_the_last_second() {
         let mut course = Course::new(Nanos(0));
-        assert_eq!(course.rates(), None);
+        assert_eq!(course.rates(&closed()), None);
         for (ms, completed) in [(250, 100), (500, 200), (1000, 400), (1500, 1400), (2000, 2400)] {
             course.see(&at(ms, completed));
         }
-        assert_eq!(course.rates().unwrap().done, 2000.0);
+        assert_eq!(course.rates(&closed()).unwrap().done, 2000.0);
         assert_eq!(course.seconds().collect::<Vec<_>>(), [400.0, 2000.0]);
     }
 
@@ -232,11 +259,11 @@ mod tests {
         let warm = |ms| LoadProgress { warming_up: true, ..at(ms, 0) };
         course.see(&warm(250));
         course.see(&warm(1000));
-        assert_eq!((course.rates(), course.seconds().len()), (None, 0));
+        assert_eq!((course.rates(&closed()), course.seconds().len()), (None, 0));
         course.see(&at(1010, 0));
-        assert_eq!(course.rates(), None, "10 ms hold no rate");
+        assert_eq!(course.rates(&closed()), None, "10 ms hold no rate");
         course.see(&at(1250, 500));
-        assert_eq!(course.rates().unwrap().done, 2000.0, "500 answers in the 250 ms since the warm-up ended");
+        assert_eq!(course.rates(&closed()).unwrap().done, 2000.0, "500 answers in the 250 ms since the warm-up ended");
         assert_eq!(course.seconds().len(), 0);
         course.see(&at(2000, 1500));
         assert_eq!(course.seconds().collect::<Vec<_>>(), [1500.0]);
@@ -267,14 +294,41 @@ mod tests {
     }
 
     #[test]
-    fn cpu_is_a_mean_over_the_second_and_shed_requests_do_not_wait() {
+    fn cpu_is_a_mean_over_the_second() {
         let mut course = Course::new(Nanos(0));
         course.see(&LoadProgress { cpu: vec![0.2, 1.0], ..at(500, 0) });
         course.see(&LoadProgress { cpu: vec![0.4, 0.0], ..at(1000, 0) });
         let cpu = course.cpu();
         assert!((cpu[0] - 0.3).abs() < 1e-12 && (cpu[1] - 0.5).abs() < 1e-12, "{cpu:?}");
-        let errors = ErrorCounts { deadline: 5, ..ErrorCounts::default() };
-        course.see(&LoadProgress { intended: 20, errors, ..at(1250, 10) });
-        assert_eq!(course.waiting(), 5);
+    }
+
+    /// The counters of a load that cannot keep up know nothing of what is due.
+    #[test]
+    fn what_is_asked_is_what_the_schedule_says() {
+        let open = LoadPlan { rate: Some(Rate(1000.0)), connections: 4, depth: 2, ..closed() };
+        let mut course = Course::new(Nanos(0));
+        let late = |ms, in_flight| LoadProgress { in_flight, lag_us_p99: Some(300_000.0), ..at(ms, ms / 10) };
+        course.see(&late(500, 8));
+        course.see(&late(1500, 8));
+        assert_eq!(course.rates(&open).unwrap().asked, Some(1000.0));
+        assert_eq!(course.rates(&closed()).unwrap().asked, None);
+        assert_eq!((course.waiting(&open), course.waiting(&closed())), (300, 0));
+        let few = LoadPlan { requests_max: Some(1300), ..open.clone() };
+        assert_eq!(course.rates(&few).unwrap().asked, Some(800.0), "no more than there are");
+        assert_eq!(course.waiting(&few), 100);
+        course.see(&late(1750, 7));
+        assert_eq!(course.waiting(&open), 0, "a connection is free");
+    }
+
+    #[test]
+    fn requests_left_take_as_long_as_those_before() {
+        let mut course = Course::new(Nanos(0));
+        let counted = LoadPlan { requests_max: Some(1000), ..closed() };
+        assert_eq!(course.left_by_requests(&counted), None);
+        course.see(&at(1000, 100));
+        assert_eq!(course.left_by_requests(&counted), Some(Nanos::from_millis(9000)));
+        assert_eq!(course.left_by_requests(&closed()), None);
+        course.see(&at(2000, 100));
+        assert_eq!(course.left_by_requests(&counted), None, "it stands still");
     }
 }

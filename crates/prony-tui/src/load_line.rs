@@ -24,8 +24,8 @@ pub(crate) fn line(plan: &LoadPlan, course: &Course) -> String {
     if latest.warming_up {
         parts.push(texts::WARMING_UP.to_string());
     }
-    if let Some(rates) = course.rates() {
-        let asked = plan.is_open_loop().then_some((texts::ASKED, rates.asked));
+    if let Some(rates) = course.rates(plan) {
+        let asked = rates.asked.map(|rate| (texts::ASKED, rate));
         let others = [(texts::SENT, rates.sent), (texts::DONE, rates.done), (texts::FAILED, rates.failed)];
         parts.extend(asked.into_iter().chain(others).map(|(name, rate)| format!("{name} {}/s", number::rate(rate))));
         let quantiles = texts::PERCENTILES.iter().filter(|(_, quantile)| [0.5, 0.99, 1.0].contains(quantile));
@@ -33,7 +33,7 @@ pub(crate) fn line(plan: &LoadPlan, course: &Course) -> String {
     }
     if plan.is_open_loop() {
         parts.extend(latest.lag_us_p99.map(texts::lag));
-        parts.extend(Some(course.waiting()).filter(|waiting| *waiting > 0).map(texts::waiting));
+        parts.extend(Some(course.waiting(plan)).filter(|waiting| *waiting > 0).map(texts::waiting));
     }
     let busiest = course.cpu().into_iter().reduce(f64::max);
     parts.extend(busy_thread(course).map(texts::generator_is_the_limit).or(busiest.map(texts::busiest)));

@@ -72,7 +72,13 @@ impl Rows<'_> {
             (false, false) => texts::ENDING,
         };
         let left = latest.total.since(latest.elapsed);
-        let told = if left.0 > 0 && !self.stopping { format!("  {}", texts::time_left(left)) } else { String::new() };
+        let told = match self.course.left_by_requests(self.plan).filter(|by_requests| *by_requests < left) {
+            _ if left.0 == 0 || self.stopping => String::new(),
+            Some(about) => format!("  {}", texts::about_time_left(about)),
+            // An hour is only the most that a number of requests may take.
+            None if self.plan.requests_max.is_some() => String::new(),
+            None => format!("  {}", texts::time_left(left)),
+        };
         let words = format!("{phase}{told}");
         let (filled, rest) = charts::bar(self.share_done(), self.width.saturating_sub(3 + PHASE), self.look.blocks);
         let filled_style = if latest.warming_up { self.look.label() } else { self.look.chart() };
@@ -88,18 +94,18 @@ impl Rows<'_> {
     fn share_done(&self) -> f64 {
         let latest = self.course.latest();
         let by_time = latest.elapsed.0 as f64 / latest.total.0.max(1) as f64;
-        let by_requests = self.plan.requests_max.map_or(0.0, |most| latest.completed as f64 / most.max(1) as f64);
+        let by_requests = self.plan.requests_max.map_or(0.0, |most| latest.sent as f64 / most.max(1) as f64);
         by_time.max(by_requests)
     }
 
     /// Asked, sent, done, errors per second. A closed loop asks for no rate.
     pub fn rates(&self) -> Vec<Line<'static>> {
-        let rates = self.course.rates();
+        let rates = self.course.rates(self.plan);
         let number = |value: Option<f64>| value.map_or(self.look.dash().to_string(), number::rate);
         let failed = rates.map(|r| r.failed);
         let errors = if failed.is_some_and(|rate| rate > 0.0) { self.look.error() } else { self.number() };
         let cells = [
-            (texts::ASKED, number(rates.map(|r| r.asked).filter(|_| self.plan.is_open_loop())), self.number()),
+            (texts::ASKED, number(rates.and_then(|r| r.asked)), self.number()),
             (texts::SENT, number(rates.map(|r| r.sent)), self.number()),
             (texts::DONE, number(rates.map(|r| r.done)), self.number().patch(self.look.chart())),
             (texts::FAILED, number(failed), errors),
@@ -236,7 +242,7 @@ impl Rows<'_> {
         let late = lag.is_some_and(|us| us > LAG_P99_US_MAX);
         let style = if late { self.look.warning() } else { Style::new() };
         row.push_span(Span::styled(lag.map_or(self.look.dash().to_string(), texts::lag), style));
-        let waiting = self.course.waiting();
+        let waiting = self.course.waiting(self.plan);
         if waiting > 0 {
             row.push_span(Span::raw(format!(", {}", texts::waiting(waiting))));
         }

@@ -10,7 +10,7 @@ use prony_report::number;
 pub(crate) const COMMAND: &str = "prony load";
 pub(crate) const WARMING_UP: &str = "warming up";
 pub(crate) const MEASURING: &str = "measuring";
-pub(crate) const ENDING: &str = "waiting for the last answers";
+pub(crate) const ENDING: &str = "waiting for answers";
 pub(crate) const STOPPING: &str = "stopping";
 pub(crate) const PER_SECOND: &str = "per second";
 pub(crate) const ASKED: &str = "asked";
@@ -32,8 +32,19 @@ pub(crate) const HELP: &str = "q or Ctrl-C: stop, and print what was measured";
 
 /// Tenths below a second too: a unit that changes at the very end catches the eye.
 pub(crate) fn time_left(left: Nanos) -> String {
-    let left = if left.0 < 1_000_000_000 { format!("{:.1} s", left.as_secs_f64()) } else { duration(left) };
+    let s = left.as_secs_f64();
+    let left = match s {
+        s if s < 1.0 => format!("{s:.1} s"),
+        // Seconds that nobody reads would only push the line.
+        s if s >= 119.5 => format!("{:.0} min", s / 60.0),
+        _ => duration(left),
+    };
     format!("{left} left")
+}
+
+/// Whole seconds: it is an estimate.
+pub(crate) fn about_time_left(left: Nanos) -> String {
+    format!("~{}", time_left(Nanos(left.as_secs_f64().ceil() as u64 * 1_000_000_000)))
 }
 
 pub(crate) fn done_over_time(seconds: usize, largest: f64) -> String {
@@ -64,7 +75,9 @@ pub(crate) fn lag(us_p99: f64) -> String {
 }
 
 pub(crate) fn waiting(requests: u64) -> String {
-    format!("{} wait for a free connection", number::count(requests))
+    // Two digits: it is an estimate, and more would flicker.
+    let ten = 10u64.pow(requests.checked_ilog10().unwrap_or(0).saturating_sub(1));
+    format!("about {} wait for a free connection", number::count(requests / ten * ten))
 }
 
 /// Without digits that flicker: `97 %`.
@@ -132,14 +145,18 @@ pub(crate) fn plan(plan: &LoadPlan) -> String {
         (true, Some(requests)) => words.push(format!("{} per connection", plural(u64::from(requests), "request"))),
         (true, None) => {}
     }
-    if let Some(script) = &plan.script {
-        words.push(format!("a scenario of {}", plural(script.steps.len() as u64, "step")));
-    } else if plan.requests.len() > 1 {
-        words.push(format!("{} kinds of request", plan.requests.len()));
+    match plan.script.as_ref().map(|script| script.steps.len() as u64) {
+        Some(steps @ 1..) => words.push(format!("a scenario of {}", plural(steps, "step"))),
+        Some(0) => words.push("rows from a feed".to_string()),
+        None if matches!(plan.profile, Some(Profile::Times(_))) => {}
+        None if plan.requests.len() > 1 => {
+            words.push(format!("{} kinds of request", number::count(plan.requests.len() as u64)))
+        }
+        None => {}
     }
-    words.push(duration(plan.duration));
-    if let Some(requests) = plan.requests_max {
-        words.push(format!("at most {}", plural(requests, "request")));
+    match plan.requests_max {
+        Some(requests) => words.push(format!("{}, {} at most", plural(requests, "request"), duration(plan.duration))),
+        None => words.push(duration(plan.duration)),
     }
     if plan.warmup.0 > 0 {
         words.push(format!("after {} of warm-up", duration(plan.warmup)));
@@ -190,7 +207,7 @@ mod tests {
                 (p.rate, p.connections, p.warmup) = (Some(Rate(5000.0)), 128, Nanos(0));
                 p.requests_max = Some(1);
             },
-            expect!["open loop, 5,000/s Poisson, 128 connections, 10 s, at most 1 request"],
+            expect!["open loop, 5,000/s Poisson, 128 connections, 1 request, 10 s at most"],
         );
         check(
             |p| {
@@ -198,7 +215,7 @@ mod tests {
                 (p.warmup, p.duration) = (Nanos::from_millis(500), Nanos::from_millis(750_000));
             },
             expect![
-                "closed loop, 1 connection, HTTP/2 with 16 streams each, a scenario of 0 steps, 12 min 30 s, after 500 ms of warm-up"
+                "closed loop, 1 connection, HTTP/2 with 16 streams each, rows from a feed, 12 min 30 s, after 500 ms of warm-up"
             ],
         );
         check(
@@ -210,6 +227,27 @@ mod tests {
             expect![
                 "open loop, 0 to 5,000/s evenly spaced, 1 connection, a connection per request, 10 s, after 1 s of warm-up"
             ],
+        );
+    }
+
+    #[test]
+    fn time_left_fits_beside_a_bar() {
+        let shown = [400, 3849, 61_000, 119_400, 3_598_000].map(|ms| time_left(Nanos::from_millis(ms)));
+        assert_eq!(shown, ["0.4 s left", "3.8 s left", "61 s left", "119 s left", "60 min left"]);
+        assert_eq!(about_time_left(Nanos::from_millis(11_200)), "~12 s left");
+    }
+
+    #[test]
+    fn estimates_have_two_digits() {
+        let shown = [1, 99, 4321, 543_582].map(|requests| waiting(requests).split(' ').nth(1).map(str::to_string));
+        assert_eq!(shown.map(Option::unwrap), ["1", "99", "4,300", "540,000"]);
+    }
+
+    #[test]
+    fn a_feed_alone_is_no_scenario() {
+        check(
+            |p| (p.script, p.warmup) = (Some(Script::default()), Nanos(0)),
+            expect!["closed loop, 1 connection, rows from a feed, 10 s"],
         );
     }
 

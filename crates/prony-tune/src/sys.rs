@@ -7,9 +7,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
 
 /// CPUs that a thread may run on.
 pub fn affinity(tid: u32) -> io::Result<CpuList> {
@@ -45,23 +43,6 @@ pub fn signal(pid: u32, signal: i32) -> io::Result<()> {
     // SAFETY: kill takes two integers and touches no memory of ours.
     let failed = unsafe { libc::kill(pid as libc::pid_t, signal) };
     if failed != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// A command that the kernel kills when the thread that started it dies. Without this a `tc` that outlives a killed
-/// prony makes its change after `prony undo` has looked (found by the kill -9 test).
-pub fn command(program: impl AsRef<OsStr>) -> Command {
-    let parent = std::process::id();
-    let mut command = Command::new(program);
-    let bind_to_parent = move || {
-        // SAFETY: prctl with PR_SET_PDEATHSIG takes integers, getppid nothing; both are async-signal-safe.
-        let failed = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        // SAFETY: as above.
-        let orphaned = unsafe { libc::getppid() } as u32 != parent;
-        if failed != 0 || orphaned { Err(io::Error::from_raw_os_error(libc::ESRCH)) } else { Ok(()) }
-    };
-    // SAFETY: the closure makes two system calls and allocates nothing, so it may run between fork and exec.
-    unsafe { command.pre_exec(bind_to_parent) };
-    command
 }
 
 /// `SO_NETNS_COOKIE` of <linux/socket.h>: since Linux 5.14, the same number on all architectures but sparc and parisc.

@@ -6,6 +6,7 @@ use crate::home;
 use crate::output::print;
 use anyhow::Result;
 use prony_model::cgroup::{Hierarchy, Version};
+use prony_tool::Tool;
 use serde::Serialize;
 use std::path::Path;
 
@@ -127,29 +128,29 @@ fn tempfile_in(folder: &Path) -> std::io::Result<()> {
     std::fs::remove_file(probe)
 }
 
-/// Programs and the Debian packages that bring them.
-const TOOLS: [(&str, &str, &str); 6] = [
-    ("ip", "iproute2", "labs"),
-    ("tc", "iproute2", "links with a rate, and the intervention on a link"),
-    ("nft", "nftables", "labs with packet loss"),
-    ("nginx", "nginx-light", "labs"),
-    ("haproxy", "haproxy", "the lab with a slow upstream"),
-    ("chromium", "chromium", "only tests: looking at the report"),
+/// Programs, and what is not possible without them.
+const TOOLS: [(Tool, &str); 6] = [
+    (prony_tool::IP, "labs"),
+    (prony_tool::TC, "links with a rate, and the intervention on a link"),
+    (prony_tool::NFT, "labs with packet loss"),
+    (prony_tool::NGINX, "labs"),
+    (prony_tool::HAPROXY, "the lab with a slow upstream"),
+    (prony_tool::CHROMIUM, "only tests: looking at the report"),
 ];
 
 fn tools() -> Vec<Check> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<_> = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).collect();
-    let find = |tool: &str| folders.iter().map(|f| f.join(tool)).find(|p| p.exists());
+    let looked = TOOLS.map(|(tool, without)| (tool, without, tool.find()));
     let mut packages: Vec<&str> =
-        TOOLS.iter().filter(|(tool, _, _)| find(tool).is_none()).map(|(_, package, _)| *package).collect();
+        looked.iter().filter(|(_, _, at)| at.is_none()).map(|(tool, _, _)| tool.package).collect();
     packages.dedup();
     let mend = format!("sudo apt-get install -y {}", packages.join(" "));
-    TOOLS
-        .iter()
-        .map(|(tool, package, without)| match find(tool) {
-            Some(at) => check(tool, true, at.display().to_string(), without, ""),
-            None => check(tool, false, format!("not found; Debian package {package}"), without, mend.clone()),
+    looked
+        .into_iter()
+        .map(|(tool, without, at)| match at {
+            Some(at) => check(tool.name, true, at.display().to_string(), without, ""),
+            None => {
+                check(tool.name, false, format!("not found; Debian package {}", tool.package), without, mend.clone())
+            }
         })
         .collect()
 }

@@ -6,7 +6,7 @@
 use crate::cli::ShowArgs;
 use anyhow::{Context, Result, bail};
 use prony_agent::{Agent, AgentError, LocalAgent, Reply, Request};
-use prony_model::{LoadPlan, LoadProgress, LoadResult, Stack};
+use prony_model::{Host, LoadPlan, LoadProgress, LoadResult, Role, Stack};
 use prony_tui::{LoadScreen, Look, Terminal, Wish};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Write as _;
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// answered at once.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Sends the load from the stack's generator host. Ctrl-C, `q` and a progress that `is_enough` end it early, with what was
+/// Sends the load from the stack's generator host, or from here if it names none. Ctrl-C, `q` and a progress that `is_enough` end it early, with what was
 /// measured.
 pub(crate) fn send(
     stack: &Stack,
@@ -31,7 +31,8 @@ pub(crate) fn send(
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("cannot catch Ctrl-C")?;
     }
-    let (name, host) = stack.generator().context("the stack names no host with role \"generator\"")?;
+    let here = Host { role: Role::Generator, ..Host::default() };
+    let (name, host) = stack.generator().unwrap_or(("client", &here));
     let agent = LocalAgent::new(name, host, crate::home::journal(), None);
     let replies = agent.begin(Request::LoadLive(Box::new(plan.clone())));
     let mut live = Live::new(plan, show);

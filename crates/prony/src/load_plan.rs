@@ -56,6 +56,13 @@ pub(crate) fn imported(args: &LoadArgs) -> Result<Option<Import>> {
 
 /// What to load: the argument, else the URL of the import.
 pub(crate) fn target(args: &LoadArgs, import: Option<&Import>) -> Result<String> {
+    if let (Some(first), Some(second)) = (&args.target, args.more.first()) {
+        let text = format!(
+            "two targets are given, `{first}` and `{second}`, and one is loaded. Is one of them the value of another \
+             tool's flag? Here -q and -k take none, and a rate is -R; docs/load.md has the flags of other tools"
+        );
+        return Err(BadArgument::error(text));
+    }
     let named = args.target.clone().or_else(|| import?.url.clone());
     named.ok_or_else(|| BadArgument::error("the import names no URL: write the target as the argument, too"))
 }
@@ -65,6 +72,9 @@ pub(crate) fn stack_flags(args: &LoadArgs, stack: &mut Stack) -> Result<()> {
     stack.owned |= args.shape.owned;
     for feed in &args.request.feeds {
         let (name, spec) = requests::feed(feed)?;
+        // The reader of the plan would name a key of a stack file.
+        let file = Path::new(&spec.file);
+        std::fs::File::open(file).map_err(|e| unreadable(file, &e))?;
         stack.workload.feed.insert(name, spec);
     }
     Ok(())

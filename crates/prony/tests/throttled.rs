@@ -6,7 +6,7 @@
 mod prony;
 
 use prony::{Said, prony_under, root, scratch};
-use prony_load::null_server::{NullAnswer, NullServer};
+use prony_load::null_server::{NullAnswer, NullServer, NullSpeech};
 use prony_model::CpuList;
 use prony_model::cgroup::{Hierarchy, Version};
 use std::fs;
@@ -18,7 +18,8 @@ use std::thread;
 use std::time::Duration;
 
 fn server() -> NullServer {
-    NullServer::start(NullAnswer { body_bytes: 100, close: false }, None).expect("loopback has a free port")
+    NullServer::start(NullAnswer { body_bytes: 100, close: false }, NullSpeech::default(), None)
+        .expect("loopback has a free port")
 }
 
 /// Runs a load by way of `before`, for a second.

@@ -9,12 +9,13 @@ use std::path::Path;
 /// Each crate and the crates of ours that it may use. `None`: all of them.
 const LAYERS: &[(&str, Option<&[&str]>)] = &[
     ("prony-model", Some(&[])),
+    ("prony-tool", Some(&[])),
     ("prony-stats", Some(&["prony-model"])),
     ("prony-load", Some(&["prony-model", "prony-stats"])),
     ("prony-probe", Some(&["prony-model"])),
-    ("prony-tune", Some(&["prony-model"])),
+    ("prony-tune", Some(&["prony-model", "prony-tool"])),
     ("prony-record", Some(&["prony-model"])),
-    ("prony-lab", Some(&["prony-model"])),
+    ("prony-lab", Some(&["prony-model", "prony-tool"])),
     ("prony-diagnose", Some(&["prony-model", "prony-stats"])),
     ("prony-agent", Some(&["prony-model", "prony-stats", "prony-load", "prony-probe", "prony-tune"])),
     ("prony-session", Some(&["prony-model", "prony-stats", "prony-diagnose", "prony-record", "prony-agent"])),

@@ -43,9 +43,10 @@ fn wrong<T>(why: impl Into<String>) -> Result<T> {
 /// What follows `curl`. A prompt that was copied too is passed over.
 fn arguments(words: &[Vec<u8>]) -> Result<&[Vec<u8>]> {
     let words = words.strip_prefix(&[b"$".to_vec()][..]).unwrap_or(words);
-    let Some((program, arguments)) = words.split_first() else { return wrong("it is empty") };
+    let Some((program, arguments)) = words.split_first() else { return wrong("it is empty: write it as `curl URL`") };
     if program.rsplit(|b| *b == b'/').next() != Some(b"curl") {
-        return wrong(format!("it begins with `{}` and not with `curl`", excerpt(program)));
+        let seen = excerpt(program);
+        return wrong(format!("it begins with `{seen}` and not with `curl`: write it as `curl URL`, in quotes"));
     }
     Ok(arguments)
 }
@@ -320,7 +321,7 @@ impl<'a> Command<'a> {
 
     /// Puts together what the flags said.
     fn import(mut self) -> Result<Import> {
-        let Some(url) = self.url.take() else { return wrong("it has no URL") };
+        let Some(url) = self.url.take() else { return wrong("it has no URL: write it as `curl URL`, in quotes") };
         let mut url = self.whole_url(&url)?;
         let data = self.body.take();
         let body = match data {

@@ -210,9 +210,14 @@ fn what_browsers_copy() {
 #[test]
 fn says_what_cannot_be_taken_over() {
     for (command, want) in [
-        ("", expect!["the curl command cannot be taken over: it is empty"]),
-        ("wget http://s1", expect!["the curl command cannot be taken over: it begins with `wget` and not with `curl`"]),
-        ("curl -s", expect!["the curl command cannot be taken over: it has no URL"]),
+        ("", expect!["the curl command cannot be taken over: it is empty: write it as `curl URL`"]),
+        (
+            "wget http://s1",
+            expect![
+                "the curl command cannot be taken over: it begins with `wget` and not with `curl`: write it as `curl URL`, in quotes"
+            ],
+        ),
+        ("curl -s", expect!["the curl command cannot be taken over: it has no URL: write it as `curl URL`, in quotes"]),
         (
             "curl -A $'a\\nB: c' http://s1",
             expect![[

@@ -104,7 +104,12 @@ impl<'a> Reading<'a> {
         if let Err(why) = self.take(line) {
             self.bad += 1;
             let number = self.lines;
-            self.first_bad.get_or_insert_with(|| (number, format!("{why}: `{}`", excerpt(line))));
+            self.first_bad.get_or_insert_with(|| {
+                let shown = format!("`{}`", excerpt(line));
+                // A line that is wrong from its first byte on is shown already.
+                let why = if why.ends_with(&shown) { why } else { format!("{why}: {shown}") };
+                (number, why)
+            });
         }
     }
 

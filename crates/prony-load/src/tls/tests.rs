@@ -53,7 +53,7 @@ fn a_certificate_must_be_signed_for_the_name_by_a_trusted_authority() {
         Protocol::Http1,
         wrong,
         expect![[
-            r#"Failed("certificate not valid for name \"server.test\"; certificate is only valid for DnsName(\"other.test\"); say which name is right in `server_name`, or ask for `insecure`")"#
+            r#"Failed("certificate not valid for name \"server.test\"; certificate is only valid for DnsName(\"other.test\"); say which name is right in `server_name` (--server-name), or ask for `insecure` (-k)")"#
         ]],
     );
     let named = TlsPlan { server_name: Some("other.test".to_string()), ..plan(&authority) };
@@ -65,7 +65,7 @@ fn a_certificate_must_be_signed_for_the_name_by_a_trusted_authority() {
         Protocol::Http1,
         stranger,
         expect![[
-            r#"Failed("the server's certificate comes from an authority that is not trusted here; name that authority's certificate in `ca_file`, or ask for `insecure`")"#
+            r#"Failed("the server's certificate comes from an authority that is not trusted here; name that authority's certificate in `ca_file` (--cacert), or ask for `insecure` (-k)")"#
         ]],
     );
 }
@@ -155,7 +155,7 @@ fn the_signature_is_verified_also_when_the_chain_is_remembered() {
         Protocol::Http1,
         stolen.clone(),
         expect![[
-            r#"Failed("the server's certificate is not accepted (BadSignature); renew it, or ask for `insecure`")"#
+            r#"Failed("the server's certificate is not accepted (BadSignature); renew it, or ask for `insecure` (-k)")"#
         ]],
     );
     let mut pair = Pair::new(&tls, &Arc::new(stolen));
@@ -181,7 +181,7 @@ fn a_client_certificate_is_shown_when_asked_for() {
         Protocol::Http1,
         config(&identity, &[&TLS13], Some(&authority)),
         expect![[
-            r#"Failed("the server sent the alert CertificateRequired; it asks for a client's certificate: name it in `certificate_file` and `key_file`")"#
+            r#"Failed("the server sent the alert CertificateRequired; it asks for a client's certificate: name it in `certificate_file` and `key_file` (--cert, --key)")"#
         ]],
     );
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 /// A running server.
 pub struct Program {
     child: Child,
-    folder: tempfile::TempDir,
+    /// Where its configuration and its logs are.
+    pub folder: tempfile::TempDir,
     /// Where it listens.
     pub port: u16,
 }

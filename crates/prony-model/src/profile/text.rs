@@ -238,7 +238,8 @@ fn times(text: &str) -> Result<Profile, String> {
 
 /// The texts before and behind the first `mark`; `missing` says what should stand behind it.
 fn cut<'a>(text: &'a str, mark: &str, missing: &str) -> Result<(&'a str, &'a str), String> {
-    text.split_once(mark).ok_or_else(|| format!("behind `{text}` there is no `{mark}` with {missing}"))
+    let place = || if text.is_empty() { "in it".to_string() } else { format!("behind `{text}`") };
+    text.split_once(mark).ok_or_else(|| format!("{} there is no `{mark}` with {missing}", place()))
 }
 
 fn read<T: FromStr<Err = UnitError>>(what: &str, text: &str) -> Result<T, String> {

@@ -22,7 +22,7 @@ pub fn load_block(plan: &LoadPlan, result: &LoadResult, latency: bool) -> String
     out.push_str(&format!("  Thread Stats{:>6}{:>11}{:>8}{:>12}\n", "Avg", "Stdev", "Max", "+/- Stdev"));
     out.push_str(&latency_line(result));
     out.push_str(&rate_line(result, threads));
-    if latency {
+    if latency && result.latency.count > 0 {
         out.push_str("  Latency Distribution\n");
         out.push_str(&distribution(&result.latency));
         if plan.is_open_loop() {
@@ -45,6 +45,10 @@ fn distribution(l: &Latency) -> String {
 
 fn latency_line(result: &LoadResult) -> String {
     let l = &result.latency;
+    if l.count == 0 {
+        // Nothing was measured, which is not 0.
+        return format!("    {:<10}{}{}{}{:>9}\n", "Latency", column("-", 8), column("-", 10), column("-", 9), "-");
+    }
     let within = Histogram::from_hdr_v2(&l.hdr_v2)
         .ok()
         .filter(|h| h.count() > 0)
@@ -180,12 +184,23 @@ fn binary(bytes: f64) -> String {
 
 /// wrk writes the planned time in whole seconds; a part of a second is kept here.
 fn seconds(s: f64) -> String {
+    // A replay lasts as long as its recording, to the nanosecond, which nobody wants to read.
+    let s = (s * 100.0).round() / 100.0;
     if s >= 60.0 * 0.85 && s.fract() == 0.0 { format!("{:.0}m", s / 60.0) } else { format!("{s}s") }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_a_dash() {
+        let block = load_block(&LoadPlan::to("http://127.0.0.1/"), &LoadResult::default(), true);
+        assert!(block.contains("\n    Latency          -         -        -        -\n"), "{block}");
+        assert!(!block.contains("Latency Distribution"), "{block}");
+        let replay = LoadPlan { duration: prony_model::Nanos(1_099_903_475), ..LoadPlan::to("http://127.0.0.1/") };
+        assert!(load_block(&replay, &LoadResult::default(), false).starts_with("Running 1.1s test @ "));
+    }
 
     #[test]
     fn units_round_as_in_wrk() {

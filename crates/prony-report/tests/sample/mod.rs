@@ -224,7 +224,12 @@ pub fn result(good_per_s: f64, p50_us: f64, seconds: f64) -> LoadResult {
         latency_actual: latency.clone(),
         latency,
         per_second: (0..seconds as u64).map(|s| (good_per_s * (1.0 + 0.01 * (s % 3) as f64)) as u64).collect(),
-        threads: vec![ThreadUse { user_us: seconds * 2.1e5, system_us: seconds * 4.2e5, wall_us: seconds * 1e6, waited_us: None }],
+        threads: vec![ThreadUse {
+            user_us: seconds * 2.1e5,
+            system_us: seconds * 4.2e5,
+            wall_us: seconds * 1e6,
+            waited_us: None,
+        }],
         in_flight_mean: 127.4,
         gates: vec![gate("cpu", true, "generator threads used 63 % of a CPU; at most 90 % is allowed", true)],
         ..LoadResult::default()

@@ -6,7 +6,7 @@ use super::{Disruption, Effect, KnobInfo, Plan, expect_read};
 use crate::error::TuneError;
 use crate::step::{Form, KernelFile, Root, Step, group_pids};
 use crate::{Context, Roots};
-use prony_model::cgroup::Version;
+use prony_model::cgroup::{Membership, Version};
 use prony_model::metric::CGROUP_THROTTLED;
 use std::collections::BTreeSet;
 use std::fs;
@@ -170,17 +170,13 @@ impl Quota {
 
 /// The mount's folder, the path within it and the version, from the lines of /proc/PID/cgroup.
 fn locate(roots: &Roots, lines: &str) -> Option<(String, String, Version)> {
-    let fields = |line: &str| {
-        let (_, rest) = line.split_once(':')?;
-        let (controllers, path) = rest.split_once(':')?;
-        Some((controllers.to_string(), path.to_string()))
-    };
-    let lines: Vec<(String, String)> = lines.lines().filter_map(fields).collect();
-    if let Some((controllers, path)) = lines.iter().find(|(c, _)| c.split(',').any(|c| c == "cpu")) {
-        let mount = [controllers.as_str(), "cpu"].into_iter().find(|m| roots.cgroup.join(m).is_dir())?;
-        return Some((mount.to_string(), path.clone(), Version::V1));
+    let groups = Membership::all(lines);
+    if let Some(group) = groups.iter().find(|group| group.controllers.iter().any(|c| c == "cpu")) {
+        let joined = group.controllers.join(",");
+        let mount = [joined.as_str(), "cpu"].into_iter().find(|m| roots.cgroup.join(m).is_dir())?;
+        return Some((mount.to_string(), group.path.clone(), Version::V1));
     }
-    let (_, path) = lines.iter().find(|(c, _)| c.is_empty())?;
+    let path = &groups.iter().find(|group| group.controllers.is_empty())?.path;
     let mount = ["", "unified"].into_iter().find(|m| roots.cgroup.join(m).join("cgroup.controllers").exists())?;
     let dir = roots.cgroup.join(mount).join(path.trim_matches('/'));
     let controllers = fs::read_to_string(dir.join("cgroup.controllers")).ok()?;

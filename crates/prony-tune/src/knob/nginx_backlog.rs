@@ -8,9 +8,9 @@ use crate::Context;
 use crate::error::TuneError;
 use crate::nginx::edit::Edits;
 use crate::nginx::tree::{Config, Directive};
-use crate::sys;
 use prony_model::KnobId;
 use prony_model::metric::TCP_LISTEN_OVERFLOWS;
+use prony_tool::SS;
 use std::collections::BTreeMap;
 
 pub(super) const KNOB: KnobInfo = KnobInfo {
@@ -149,7 +149,7 @@ fn is_at(local: &str, address: &str) -> bool {
 /// Listening sockets of this network namespace: local address and backlog (Send-Q of a listening socket, see ss(8)).
 fn sockets() -> Result<Vec<(String, String)>, TuneError> {
     let failed = |message: String| TuneError::Tool { command: "ss -Hltn".to_string(), message };
-    let out = sys::command("ss").arg("-Hltn").output().map_err(|e| failed(format!("{e}; install iproute2")))?;
+    let out = SS.command().arg("-Hltn").output().map_err(|e| failed(format!("{e}; install iproute2")))?;
     if !out.status.success() {
         return Err(failed(String::from_utf8_lossy(&out.stderr).trim().to_string()));
     }

@@ -75,13 +75,13 @@ impl Master {
 
     /// What `nginx -V` prints.
     pub fn version(&self) -> Result<String, TuneError> {
-        let out = sys::command(&self.program).arg("-V").output().map_err(TuneError::io("run", &self.program))?;
+        let out = prony_tool::command(&self.program).arg("-V").output().map_err(TuneError::io("run", &self.program))?;
         Ok(String::from_utf8_lossy(&out.stderr).into_owned())
     }
 
     /// Asks nginx whether it would accept the configuration as it is on disk now.
     pub fn test(&self) -> Result<(), TuneError> {
-        let mut command = sys::command(&self.program);
+        let mut command = prony_tool::command(&self.program);
         command.arg("-t").arg("-q").arg("-c").arg(&self.config);
         if let Some(prefix) = &self.prefix {
             command.arg("-p").arg(prefix);

@@ -5,7 +5,7 @@
 
 use super::Look;
 use crate::error::TuneError;
-use crate::sys;
+use prony_tool::TC;
 use serde::{Deserialize, Serialize};
 
 /// Handle of prony's own queueing discipline: `pr` in ASCII. The kernel gives out handles from 8000 up by itself.
@@ -140,7 +140,8 @@ impl Qdisc {
 
 fn tc(args: &[&str]) -> Result<String, TuneError> {
     let command = format!("tc {}", args.join(" "));
-    let out = sys::command("tc")
+    let out = TC
+        .command()
         .args(args)
         .output()
         .map_err(|e| TuneError::Tool { command: command.clone(), message: format!("{e}; install iproute2") })?;

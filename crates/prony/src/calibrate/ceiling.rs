@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Names the form of the file, so that another version does not misread it.
-pub(super) const SCHEMA: &str = "prony.calibration/1";
+pub(super) const SCHEMA: &str = "prony.calibration/2";
 
 /// What `calibration.json` holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +21,8 @@ pub(crate) struct Calibration {
     pub made_unix_ms: u64,
     /// Where.
     pub machine: Machine,
+    /// Share of all CPUs that other programs used meanwhile; none: it could not be read.
+    pub others_busy: Option<f64>,
     /// What was measured.
     pub cells: Vec<Cell>,
     /// What could not be.
@@ -74,6 +76,10 @@ pub(crate) struct Shape {
     pub connections: u32,
     /// Whether a connection serves more than one request.
     pub keepalive: bool,
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// Requests in flight on one connection.
+    pub depth: u32,
     /// Whether it is secured.
     pub tls: bool,
     /// Bytes received per answer, head included.
@@ -83,34 +89,57 @@ pub(crate) struct Shape {
 impl Shape {
     /// Of a load, per thread. None: it is of a kind that is not calibrated.
     fn of(plan: &LoadPlan, result: &LoadResult) -> Option<Self> {
-        let plain = match plan.protocol {
-            Protocol::Http1 => plan.depth <= 1 && plan.script.is_none(),
-            Protocol::Http2 => false,
-        };
         let threads = u32::try_from(result.threads.len()).ok().filter(|n| *n > 0)?;
-        (plain && result.completed > 0).then(|| Self {
+        (plan.script.is_none() && result.completed > 0).then(|| Self {
             connections: plan.connections.div_ceil(threads),
             keepalive: plan.keepalive && plan.requests_per_connection != Some(1),
+            protocol: plan.protocol,
+            depth: plan.depth,
             tls: plan.url.starts_with("https:"),
             response_bytes: result.bytes_in as f64 / result.completed as f64,
         })
     }
 
-    /// How far another one of the same kind is: doublings of size and of connections. None: another kind.
+    /// How far another one of the same kind is: doublings of size and of connections, and four times those of depth, which
+    /// change the cost most (a table of `prony calibrate` on two CPUs of a Xeon: a request of 16 in flight at once cost an
+    /// eighth, one with 1,000 times the bytes four times as much). None: another kind.
     fn distance(&self, other: &Self) -> Option<f64> {
-        let same = self.keepalive == other.keepalive && self.tls == other.tls;
+        let same = self.keepalive == other.keepalive && self.tls == other.tls && self.protocol == other.protocol;
         let doublings = |a: f64, b: f64| (a.max(1.0) / b.max(1.0)).log2().abs();
         same.then(|| {
+            const OF_DEPTH: f64 = 4.0;
             doublings(self.response_bytes, other.response_bytes)
                 + doublings(f64::from(self.connections), f64::from(other.connections))
+                + OF_DEPTH * doublings(f64::from(self.depth), f64::from(other.depth))
         })
     }
 
-    /// Like `128 connections, kept`.
+    /// Like `HTTP/1.1, 128 connections, kept`.
+    pub fn text(&self) -> String {
+        format!("{}, {}", self.speech_text(), self.connections_text())
+    }
+
+    /// What is spoken: like `HTTP/1.1`, or `HTTP/2 over TLS`.
+    pub fn speech_text(&self) -> &'static str {
+        match (self.protocol, self.tls) {
+            (Protocol::Http1, false) => "HTTP/1.1",
+            (Protocol::Http1, true) => "HTTP/1.1 over TLS",
+            (Protocol::Http2, false) => "HTTP/2",
+            (Protocol::Http2, true) => "HTTP/2 over TLS",
+        }
+    }
+
+    /// How connections are used: like `128 connections, kept`, or `16 connections, 10 streams each`.
     pub fn connections_text(&self) -> String {
-        let s = if self.connections == 1 { "" } else { "s" };
-        let kept = if self.keepalive { "kept" } else { "one per request" };
-        format!("{} connection{s}, {kept}{}", self.connections, if self.tls { ", TLS" } else { "" })
+        let Self { connections, depth, .. } = self;
+        let s = if *connections == 1 { "" } else { "s" };
+        let used = match (self.protocol, self.keepalive) {
+            (_, false) => "one per request".to_string(),
+            (Protocol::Http1, true) if *depth > 1 => format!("{depth} requests in flight each"),
+            (Protocol::Http2, true) if *depth > 1 => format!("{depth} streams each"),
+            (Protocol::Http1 | Protocol::Http2, true) => "kept".to_string(),
+        };
+        format!("{connections} connection{s}, {used}")
     }
 }
 
@@ -143,16 +172,17 @@ impl Ceiling {
         1e6 / self.cell.cpu_us * self.threads as f64
     }
 
-    /// How much of it a rate is, as a line for people.
+    /// How much of it a rate is, as lines for people.
     pub fn line(&self, completed_per_s: f64) -> String {
         let s = if self.threads == 1 { "" } else { "s" };
         format!(
-            "generator: {:.0} % of its calibrated ceiling ({}/s of {}/s with {} thread{s}; nearest cell: {}, answers of {})",
+            "generator: {:.0} % of its calibrated ceiling: {}/s of {}/s with {} thread{s}\n\
+             (nearest cell: {}, answers of {})",
             completed_per_s / self.per_s() * 100.0,
             number::rate(completed_per_s),
             number::rate(self.per_s()),
             self.threads,
-            self.cell.shape.connections_text(),
+            self.cell.shape.text(),
             number::bytes(self.cell.shape.response_bytes)
         )
     }
@@ -205,13 +235,16 @@ impl Calibration {
         }
         match self.ceiling(plan, result) {
             Some(ceiling) => ceiling.line(result.completed_per_s),
-            None => "generator: no calibrated ceiling for this kind of load".to_string(),
+            None => "generator: no calibrated ceiling for this kind of load (see docs/calibrate.md)".to_string(),
         }
     }
 }
 
-/// How much of its ceiling the generator used, as a line for people. None: it was never calibrated here.
+/// How much of its ceiling the generator used, as lines for people. None: it was never calibrated here, or did nothing.
 pub(crate) fn headroom(plan: &LoadPlan, result: &LoadResult) -> Option<String> {
+    if result.completed == 0 {
+        return None;
+    }
     match Calibration::read(&Calibration::path()) {
         Ok(None) => None,
         Ok(Some(calibration)) => Some(calibration.headroom(&Machine::this(), plan, result)),
@@ -225,8 +258,12 @@ mod tests {
     use prony_model::load::ThreadUse;
 
     fn cell(connections: u32, keepalive: bool, response_bytes: f64, cpu_us: f64) -> Cell {
-        let shape = Shape { connections, keepalive, tls: false, response_bytes };
+        let shape = Shape { connections, keepalive, protocol: Protocol::Http1, depth: 1, tls: false, response_bytes };
         Cell { shape, per_s: 0.9e6 / cpu_us, cpu_us, busy: 0.9 }
+    }
+
+    fn as_http2(cell: Cell) -> Cell {
+        Cell { shape: Shape { protocol: Protocol::Http2, depth: 10, tls: true, ..cell.shape }, ..cell }
     }
 
     fn calibration() -> Calibration {
@@ -236,8 +273,16 @@ mod tests {
             cell(128, true, 1084.0, 5.5),
             cell(128, true, 16_448.0, 10.0),
             cell(16, false, 1100.0, 25.0),
+            as_http2(cell(16, true, 1100.0, 2.0)),
         ];
-        Calibration { schema: SCHEMA.into(), made_unix_ms: 1, machine: Machine::this(), cells, gaps: Vec::new() }
+        Calibration {
+            schema: SCHEMA.into(),
+            made_unix_ms: 1,
+            machine: Machine::this(),
+            others_busy: Some(0.01),
+            cells,
+            gaps: Vec::new(),
+        }
     }
 
     fn load(connections: u32, response_bytes: u64, threads: usize) -> (LoadPlan, LoadResult) {
@@ -257,30 +302,53 @@ mod tests {
     fn the_nearest_cell_is_named() {
         check(
             |_, _| {},
-            "41 % of its calibrated ceiling (82,000/s of 200,000/s with 1 thread; \
-             nearest cell: 128 connections, kept, answers of 160 B)",
+            "41 % of its calibrated ceiling: 82,000/s of 200,000/s with 1 thread\n\
+             (nearest cell: HTTP/1.1, 128 connections, kept, answers of 160 B)",
         );
         check(
             |_, result| result.bytes_in = 9_000_000,
-            "82 % of its calibrated ceiling (82,000/s of 100,000/s with 1 thread; \
-             nearest cell: 128 connections, kept, answers of 16.1 KiB)",
+            "82 % of its calibrated ceiling: 82,000/s of 100,000/s with 1 thread\n\
+             (nearest cell: HTTP/1.1, 128 connections, kept, answers of 16.1 KiB)",
         );
         check(
             |plan, result| {
                 plan.keepalive = false;
                 result.threads.push(ThreadUse::default());
             },
-            "102 % of its calibrated ceiling (82,000/s of 80,000/s with 2 threads; \
-             nearest cell: 16 connections, one per request, answers of 1.07 KiB)",
+            "102 % of its calibrated ceiling: 82,000/s of 80,000/s with 2 threads\n\
+             (nearest cell: HTTP/1.1, 16 connections, one per request, answers of 1.07 KiB)",
         );
     }
 
     #[test]
+    fn each_protocol_has_its_own_cells() {
+        check(
+            |plan, _| {
+                plan.url = "https://127.0.0.1/".into();
+                plan.protocol = Protocol::Http2;
+            },
+            "16 % of its calibrated ceiling: 82,000/s of 500,000/s with 1 thread\n\
+             (nearest cell: HTTP/2 over TLS, 16 connections, 10 streams each, answers of 1.07 KiB)",
+        );
+    }
+
+    #[test]
+    fn shapes_are_told_in_words() {
+        let one = cell(1, true, 1.0, 1.0).shape;
+        let piped = Shape { connections: 16, depth: 16, ..one };
+        let closed = Shape { keepalive: false, tls: true, connections: 2, ..one };
+        assert_eq!(one.text(), "HTTP/1.1, 1 connection, kept");
+        assert_eq!(piped.text(), "HTTP/1.1, 16 connections, 16 requests in flight each");
+        assert_eq!(closed.text(), "HTTP/1.1 over TLS, 2 connections, one per request");
+        assert_eq!(Shape { protocol: Protocol::Http2, ..one }.text(), "HTTP/2, 1 connection, kept");
+    }
+
+    #[test]
     fn what_no_cell_resembles_has_no_ceiling() {
-        let none = "no calibrated ceiling for this kind of load";
+        let none = "no calibrated ceiling for this kind of load (see docs/calibrate.md)";
         check(|plan, _| plan.url = "https://127.0.0.1/".into(), none);
         check(|plan, _| plan.protocol = Protocol::Http2, none);
-        check(|plan, _| plan.depth = 16, none);
+        check(|plan, _| plan.script = Some(Default::default()), none);
         check(|_, result| result.completed = 0, none);
         check(|_, result| result.threads.clear(), none);
     }

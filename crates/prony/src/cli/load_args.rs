@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use prony_model::{CpuList, Nanos, Rate, Threshold};
 use prony_report::load_output::Format;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -15,6 +16,9 @@ pub(crate) struct LoadArgs {
     /// A URL, a stack file, or a running lab's stack; an imported curl command or HAR file may name it instead
     #[arg(value_name = "URL|STACK", required_unless_present_any = ["from_curl", "from_har"])]
     pub target: Option<String>,
+    /// What is left over, often of another tool's flags: the error says what to write.
+    #[arg(value_name = "MORE", hide = true)]
+    pub more: Vec<String>,
     #[command(flatten)]
     pub shape: ShapeArgs,
     #[command(flatten)]
@@ -39,10 +43,11 @@ const EXAMPLES: &str = "Examples:
   prony load --profile ramp:100/s..5k/s,30s -d 40s http://127.0.0.1:8080/
   prony load -m POST -b '{\"a\":1}' -H 'Content-Type: application/json' http://127.0.0.1:8080/
   prony load --feed users=users.csv 'http://127.0.0.1:8080/user?id=${users.id}'
+  prony load --from-curl copied.txt                                a browser's \"Copy as cURL\", saved
   prony load --from-log access.log --replay --speed 2 http://127.0.0.1:8080/
   prony load -R 1k --threshold 'p(95)<200ms' --threshold 'errors<0.1%' http://127.0.0.1:8080/
   prony load --export run.csv --export run.hgrm http://127.0.0.1:8080/
-  prony load stack.toml -d 10s                                     the workload of a stack file
+  prony load stack.toml -d 10s                                     the workload of a stack file, scenarios too
 
 Closed loop: each connection asks again as soon as it has its answer; it finds the most that a
 server can do. Open loop (-R, --profile, --replay): requests arrive whatever the answers do, as
@@ -58,14 +63,14 @@ valid (limited by the generator, not steady, interrupted).";
 #[command(next_help_heading = "Load")]
 pub(crate) struct ShapeArgs {
     /// Connections held open, over all threads [default: 10, or the workload's]
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = whole::<u32>)]
     pub connections: Option<u32>,
     /// How long to count, like 10s or 2m; a bare number is seconds [default: 10s; with -n until they are done, with
     /// --replay until its end]
     #[arg(short, long, short_alias = 'z', value_name = "TIME", value_parser = seconds)]
     pub duration: Option<Nanos>,
     /// End after that many requests
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = from_one::<u64>)]
     pub requests: Option<u64>,
     /// Open loop: requests per second over all threads, like 800 or 5k
     #[arg(short = 'R', long, value_name = "RATE", conflicts_with_all = ["profile", "replay"])]
@@ -74,8 +79,9 @@ pub(crate) struct ShapeArgs {
     /// bursts:1k/s+8k/s@1s,100ms, points:0s=1k/s,30s=5k/s, or a CSV file of `seconds,rate`
     #[arg(long, value_name = "SPEC|FILE", conflicts_with = "replay")]
     pub profile: Option<String>,
-    /// Spacing of arrivals in open loop [default: poisson, or the workload's]
-    #[arg(long, value_name = "KIND")]
+    /// Spacing of arrivals in open loop: constant (evenly), or poisson (independent of each other, as many users are)
+    /// [default: poisson, or the workload's]
+    #[arg(long, value_name = "KIND", hide_possible_values = true)]
     pub arrivals: Option<ArrivalsArg>,
     /// Not counted, before the duration [default: 500ms; with -n and --replay 0s]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
@@ -88,7 +94,7 @@ pub(crate) struct ShapeArgs {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub deadline: Option<Nanos>,
     /// Threads [default: one per CPU, at most one per connection]
-    #[arg(short, long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(short, long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = whole::<u32>)]
     pub threads: u32,
     /// CPUs to pin the threads to, like 0,2-3
     #[arg(long, value_name = "LIST")]
@@ -167,7 +173,7 @@ pub(crate) struct ConnectionArgs {
     #[arg(long, alias = "disable-keepalive")]
     pub no_keepalive: bool,
     /// Close a connection after that many requests
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = from_one::<u32>)]
     pub requests_per_connection: Option<u32>,
     /// Open at most that many connections per second: a ramp at the beginning, and a limit after it
     #[arg(long, value_name = "RATE")]
@@ -176,10 +182,10 @@ pub(crate) struct ConnectionArgs {
     #[arg(long, conflicts_with = "pipeline")]
     pub http2: bool,
     /// Requests in flight on each HTTP/2 connection (h2load's -m) [default: 1]
-    #[arg(long, value_name = "N", requires = "http2", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", requires = "http2", value_parser = from_one::<u32>)]
     pub streams: Option<u32>,
     /// Requests in flight on each HTTP/1.1 connection, sent without waiting for the answer before [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = from_one::<u32>)]
     pub pipeline: Option<u32>,
     /// Connect there instead of to the URL's host: ADDRESS:PORT. Repeated: connections in turn
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["unix_socket", "all_addresses"])]
@@ -257,12 +263,12 @@ pub(crate) struct ShowArgs {
     pub quiet: bool,
 }
 
-/// Spacing of arrivals, as a flag.
+/// Spacing of arrivals, as a flag. What they are is said there: text of values would make every option of the help a
+/// paragraph.
 #[derive(Clone, Copy, Debug, ValueEnum)]
+#[allow(missing_docs, reason = "see above")]
 pub(crate) enum ArrivalsArg {
-    /// Evenly spaced
     Constant,
-    /// Independent of each other, as many users are
     Poisson,
 }
 
@@ -276,6 +282,17 @@ pub(crate) struct Export {
 fn export(text: &str) -> Result<Export, String> {
     let path = PathBuf::from(text);
     Ok(Export { format: Format::of(&path)?, path })
+}
+
+/// A count, 0 included.
+fn whole<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "write a whole number, like 128".to_string())
+}
+
+/// A count of which 0 makes no sense.
+fn from_one<T: FromStr + PartialEq + Default>(text: &str) -> Result<T, String> {
+    let count = whole::<T>(text)?;
+    if count == T::default() { Err("write a whole number from 1 on, like 128".to_string()) } else { Ok(count) }
 }
 
 /// wrk takes bare numbers as seconds.

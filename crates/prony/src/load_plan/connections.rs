@@ -25,6 +25,10 @@ pub(super) fn set(args: &ConnectionArgs, plan: &mut LoadPlan) -> Result<()> {
         let text = "--pipeline is of HTTP/1.1; in HTTP/2 requests in flight on one connection are --streams";
         return Err(BadArgument::error(text));
     }
+    if args.pipeline.is_some_and(|depth| depth > 1) && !plan.keepalive {
+        let text = "--pipeline: a connection per request carries one request; leave --no-keepalive out";
+        return Err(BadArgument::error(text));
+    }
     plan.depth = args.streams.or(args.pipeline).unwrap_or(plan.depth);
     if !args.connect_to.is_empty() {
         plan.connect_to = args.connect_to.iter().map(|text| address(text)).collect::<Result<_>>()?;

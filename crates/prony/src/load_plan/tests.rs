@@ -274,9 +274,44 @@ fn a_feed_has_a_name_a_file_and_an_order() {
     for wrong in ["users", "=u.csv", "users=", "a.b=u.csv"] {
         assert_eq!(seen(wrong), format!("--feed {wrong}: write NAME=FILE, like users=users.csv"));
     }
+}
+
+#[test]
+fn feeds_go_to_the_stack_whose_reader_reads_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("u.csv").display().to_string();
+    let flags = |feed: &str| args(&["--owned", "--feed", feed, "http://s1/"]).unwrap();
     let mut stack = Stack::from_url("http://s1/");
-    stack_flags(&args(&["--owned", "--feed", "u=u.csv", "http://s1/"]).unwrap(), &mut stack).unwrap();
+    let missing = stack_flags(&flags(&format!("u={file}")), &mut stack).unwrap_err();
+    assert!(missing.is::<BadArgument>() && missing.to_string().contains("relative to the folder that you are in"));
+    std::fs::write(&file, "a\n1\n").unwrap();
+    stack_flags(&flags(&format!("u={file},random")), &mut stack).unwrap();
     assert!(stack.owned && stack.workload.feed.contains_key("u"));
+}
+
+#[test]
+fn a_value_that_became_a_target_is_found() {
+    let error = plan(&["-q", "50", "http://s1/"], LoadPlan::to("")).unwrap_err();
+    assert!(
+        error.starts_with("two targets are given, `50` and `http://s1/`") && error.contains("a rate is -R"),
+        "{error}"
+    );
+}
+
+#[test]
+fn counts_are_whole_numbers() {
+    let said =
+        |words: &[&str]| args(&[words, &["http://s1/"]].concat()).unwrap_err().lines().next().map(str::to_string);
+    let want = |flag, value, more| {
+        Some(format!("error: invalid value '{value}' for '{flag} <N>': write a whole number{more}, like 128"))
+    };
+    assert_eq!(said(&["-c", "abc"]), want("--connections", "abc", ""));
+    assert_eq!(said(&["-n", "0"]), want("--requests", "0", " from 1 on"));
+    assert_eq!(said(&["--http2", "--streams", "1.5"]), want("--streams", "1.5", ""));
+    check(
+        &["--pipeline", "4", "--no-keepalive"],
+        expect!["--pipeline: a connection per request carries one request; leave --no-keepalive out"],
+    );
 }
 
 #[test]
