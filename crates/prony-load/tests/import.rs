@@ -52,7 +52,7 @@ fn ask(nginx: &Nginx) {
 
 /// What a log says as soon as it has so many lines.
 fn logged(nginx: &Nginx, log: &str, lines: usize, format: &LogFormat, form: Form) -> Import {
-    let path = nginx.folder.path().join(log);
+    let path = nginx.folder().join(log);
     let begun = Instant::now();
     while std::fs::read_to_string(&path).unwrap().lines().count() < lines {
         assert!(begun.elapsed() < Duration::from_secs(5), "{}", std::fs::read_to_string(&path).unwrap());

@@ -12,7 +12,9 @@ pub mod truth;
 pub mod undo;
 
 use anyhow::Context as _;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The page of all tables.
 const PAGE: &str = "docs/benchmarks.md";
@@ -48,6 +50,18 @@ pub fn median(values: &[f64]) -> Option<f64> {
         n if n % 2 == 1 => Some(sorted[middle]),
         _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
     }
+}
+
+/// A program; with `realtime` before everything that has no real-time priority of its own. Both changes end in an exec, so
+/// the process is the same and so is its account. In turns (SCHED_RR), because with SCHED_FIFO a thread that never sleeps
+/// keeps its equals away for ever: wrk ends by a thread of its own, and would not where the server is faster than it.
+pub fn prioritised(program: impl AsRef<OsStr>, realtime: bool) -> Command {
+    if !realtime {
+        return Command::new(program);
+    }
+    let mut command = Command::new("chrt");
+    command.args(["--rr", "1"]).arg(program);
+    command
 }
 
 /// Where cargo builds.

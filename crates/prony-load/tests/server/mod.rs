@@ -99,6 +99,11 @@ impl Nginx {
         Some(Self { port: program.port, program })
     }
 
+    /// Its own folder, with its configuration and logs.
+    pub fn folder(&self) -> &Path {
+        self.program.folder.path()
+    }
+
     /// Lines of its access log (`STATUS PATH REQUEST_BYTES REQUESTS_OF_CONNECTION`) as soon as there are `count`; whatever there
     /// is after 5 s.
     pub fn log(&self, count: u64) -> Vec<String> {

@@ -1,8 +1,8 @@
-//! The servers under the generators: one that does nothing but answer, and nginx where TLS or HTTP/2 is spoken.
+//! The servers under the generators: fixtures that do as little as can be, and nginx where TLS or HTTP/2 is spoken.
 //!
 //! Invariant: a server ends with the value that stands for it.
 
-use super::prioritised;
+use crate::bench::prioritised;
 use anyhow::{Context as _, ensure};
 use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};
@@ -13,27 +13,26 @@ use std::time::Duration;
 /// CPU of the server; the generators get the other one of a two-core machine.
 pub const SERVER_CPU: &str = "0";
 
-/// The server that only answers. Killed when dropped.
-pub struct NullServer {
+/// A server of our fixtures: it says `ready PORT` when it listens. Killed when dropped.
+pub struct Fixture {
     child: Child,
     /// Where it listens.
     pub port: u16,
 }
 
-impl NullServer {
-    /// Starts it; with `close` it ends each connection after the first answer.
-    pub fn start(program: &Path, realtime: bool, close: bool) -> anyhow::Result<Self> {
+impl Fixture {
+    /// Starts it on its CPU.
+    pub fn start(program: &Path, realtime: bool, more: &[&str]) -> anyhow::Result<Self> {
         let mut command = prioritised(program, realtime);
-        command.args(["0", SERVER_CPU]).args(close.then_some("close"));
-        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let mut child = command.args(["0", SERVER_CPU]).args(more).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("stdout is piped")?).read_line(&mut line)?;
         let port = line.trim().strip_prefix("ready ").and_then(|p| p.parse().ok());
-        Ok(Self { child, port: port.with_context(|| format!("the null server said {line:?}"))? })
+        Ok(Self { child, port: port.with_context(|| format!("{} said {line:?}", program.display()))? })
     }
 }
 
-impl Drop for NullServer {
+impl Drop for Fixture {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();

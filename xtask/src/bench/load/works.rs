@@ -2,13 +2,17 @@
 //!
 //! Invariant: within one work all generators do the same, with the same number of connections.
 
-use super::servers::{Nginx, NullServer};
+use super::scenario::Scenario;
+use super::servers::{Fixture, Nginx};
 use super::tools;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Rate of the open loops, as a share of what prony's closed loop reached: busy, but with room.
 pub const OPEN_SHARE: f64 = 0.7;
+
+/// The floor on io_uring, in the table.
+pub const FLOOR_URING: &str = "floor on io_uring";
 
 /// One kind of load.
 pub struct Work {
@@ -47,12 +51,18 @@ pub enum Open {
 pub struct Bench<'a> {
     /// The floor.
     pub floor: &'a Path,
+    /// The floor on io_uring.
+    pub floor_uring: &'a Path,
     /// The engine's example.
     pub engine: &'a Path,
     /// Keeps connections.
-    pub keeping: &'a NullServer,
+    pub keeping: &'a Fixture,
     /// Ends each connection after an answer.
-    pub closing: &'a NullServer,
+    pub closing: &'a Fixture,
+    /// Serves the scenario.
+    pub playing: &'a Fixture,
+    /// What is played there.
+    pub scenario: &'a Scenario,
     /// TLS and HTTP/2.
     pub nginx: &'a Nginx,
     /// wrk's script for pipelining.
@@ -75,6 +85,7 @@ impl Bench<'_> {
             self.tls(),
             self.handshakes(),
             self.http2(),
+            self.scenario(),
         ]
     }
 
@@ -85,7 +96,8 @@ impl Bench<'_> {
             name: "keep-alive, closed loop",
             generators: vec![
                 self.engine("prony", &url, json!({})),
-                self.floor_of("floor", None),
+                self.floor_of("floor", self.floor, None),
+                self.floor_of(FLOOR_URING, self.floor_uring, None),
                 self.wrk("wrk", &url, &[]),
                 // 5 million is more than it can do in the time, which is what ends it; ab allocates by that number.
                 tool("ab", &["-q", "-k", "-c", &n, "-t", &s, "-n", "5000000", &url], tools::ab),
@@ -101,7 +113,8 @@ impl Bench<'_> {
             name,
             generators: vec![
                 Generator { open: Some(Open::Engine(arrivals)), ..engine },
-                self.floor_of("floor", Some(Open::Floor(arrivals))),
+                self.floor_of("floor", self.floor, Some(Open::Floor(arrivals))),
+                self.floor_of(FLOOR_URING, self.floor_uring, Some(Open::Floor(arrivals))),
             ],
             bars: vec![("floor", 1.05)],
         }
@@ -175,22 +188,42 @@ impl Bench<'_> {
         }
     }
 
+    fn scenario(&self) -> Work {
+        let Scenario { connections, script, k6_script } = self.scenario;
+        let fields = json!({ "script": script, "connections": connections });
+        let engine = self.engine("prony", &url(self.playing.port), fields);
+        let (n, duration) = (connections.to_string(), format!("{}s", self.seconds));
+        let base = format!("BASE=http://127.0.0.1:{}", self.playing.port);
+        let quiet = ["run", "--quiet", "--no-color", "--no-usage-report", "--address", ""];
+        let told = ["--vus", &n, "--duration", &duration, "-e", &base, k6_script];
+        Work {
+            name: "three-step scenario with extraction and a feed",
+            generators: vec![
+                Generator { responses: tools::without_errors, ..engine },
+                tool("k6", &[&quiet[..], &told].concat(), tools::k6),
+            ],
+            bars: vec![("k6", 0.15)],
+        }
+    }
+
     fn trust(&self) -> Value {
         json!({ "ca_pem": std::fs::read_to_string(self.nginx.certificate()).unwrap_or_default() })
     }
 
     fn engine(&self, name: &'static str, url: &str, mut fields: Value) -> Generator {
-        fields["connections"] = json!(self.connections);
+        if fields.get("connections").is_none() {
+            fields["connections"] = json!(self.connections);
+        }
         fields["duration"] = json!(format!("{}s", self.seconds));
         let args = vec![url.to_string(), fields.to_string()];
         Generator { name, program: self.engine.to_path_buf(), args, open: None, responses: tools::key_value }
     }
 
-    fn floor_of(&self, name: &'static str, open: Option<Open>) -> Generator {
+    fn floor_of(&self, name: &'static str, program: &Path, open: Option<Open>) -> Generator {
         let args = [u32::from(self.keeping.port), self.connections, self.seconds];
         Generator {
             name,
-            program: self.floor.to_path_buf(),
+            program: program.to_path_buf(),
             args: args.iter().map(u32::to_string).collect(),
             open,
             responses: tools::key_value,

@@ -21,6 +21,13 @@ pub(super) struct Served {
     pub(super) sent: u64,
 }
 
+impl Served {
+    /// How late it was sent; 0 if it never was.
+    pub(super) fn late(&self) -> u64 {
+        if self.sent == 0 { 0 } else { self.sent.saturating_sub(self.due) }
+    }
+}
+
 /// A running server.
 pub(super) struct TruthServer {
     child: Child,
