@@ -36,6 +36,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     writeln!(out, "p99_us {:.1}", result.latency.p99_us)?;
     writeln!(out, "lag_p50_us {:.1}", result.schedule_lag.p50_us)?;
     writeln!(out, "lag_p99_us {:.1}", result.schedule_lag.p99_us)?;
+    writeln!(out, "lag_p999_us {:.1}", result.schedule_lag.p999_us)?;
+    writeln!(out, "lag_p9999_us {:.1}", result.schedule_lag.p9999_us)?;
     writeln!(out, "errors {}", result.errors.total())?;
     writeln!(out, "connections_opened {}", result.connections_opened)?;
     writeln!(out, "in_flight_mean {:.2}", result.in_flight_mean)?;
