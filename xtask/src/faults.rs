@@ -213,7 +213,9 @@ struct Ended {
 /// Runs a program with a time limit. Its output goes to files beside `output`, so that it can be read afterwards and a
 /// full pipe stops nobody. When its time is up it is interrupted, and killed if that does not help.
 fn run_limited(mut command: Command, output: &Path, limit: Duration) -> anyhow::Result<Ended> {
-    let (out, err) = (output.with_extension("out"), output.with_extension("err"));
+    // Not `with_extension`: `up`, `diagnose` and `down` of a case would overwrite each other's output.
+    let named = |end: &str| PathBuf::from(format!("{}.{end}", output.display()));
+    let (out, err) = (named("out"), named("err"));
     let create = |path: &Path| File::create(path).with_context(|| path.display().to_string());
     command.stdin(Stdio::null()).stdout(create(&out)?).stderr(create(&err)?);
     let program = command.get_program().to_string_lossy().into_owned();
@@ -275,6 +277,8 @@ mod tests {
         let folder = scratch(name);
         let (bench, case) = bench(&folder, up, prony);
         let row = bench.row(&case);
+        let printed = std::fs::read_to_string(folder.join("scratch/quota.up.out")).unwrap();
+        assert!(printed.is_empty() || printed.starts_with('{'), "what `up` printed can be read afterwards: {printed}");
         let downs = std::fs::read_to_string(folder.join("downs")).unwrap_or_default();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(downs, "down\n", "every case is taken down once");
@@ -295,8 +299,8 @@ mod tests {
             "failed: prony ended with Some(1) and printed no diagnosis: error: no such host: EOF while parsing a value at line 1 column 0"
         );
         assert_eq!(outcome("up", "echo 'no netns' >&2; exit 1", "true"), "failed: `up` ended with Some(1): no netns");
-        let tls = UP.replace("http:", "https:");
-        assert_eq!(outcome("tls", &tls, "true"), "skipped: needs TLS");
+        let unknown = UP.replace("\"load\": {}", "\"load\": {\"websocket\": true}");
+        assert_eq!(outcome("unknown", &unknown, "true"), "skipped: needs `load.websocket`");
     }
 
     #[test]

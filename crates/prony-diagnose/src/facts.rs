@@ -4,9 +4,9 @@
 //! gap that names the fact, the host and the reason.
 
 use prony_model::metric::{
-    CGROUP_USAGE, CONN_OUT_RTT, CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE, CPU_SOFTIRQ, CPU_STEAL, CPU_SYSTEM, CPU_USER,
-    NGINX_REQUESTS, PROC_IS_WORKER, PROC_RUN, PROC_RUN_DELAY, TCP_FAST_RETRANSMITS, TCP_IN_SEGMENTS, TCP_RETRANSMITS,
-    TCP_SYN_RETRANSMITS,
+    CGROUP_USAGE, CONN_IN_BUSY, CONN_OUT_RTT, CONN_OUT_WAITING, CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE, CPU_SOFTIRQ,
+    CPU_STEAL, CPU_SYSTEM, CPU_USER, NGINX_REQUESTS, PROC_IS_WORKER, PROC_RUN, PROC_RUN_DELAY, TCP_FAST_RETRANSMITS,
+    TCP_IN_SEGMENTS, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS,
 };
 use prony_model::stack::{Place, Role};
 use prony_model::{Evidence, EvidenceVerdict, Gap, Host, Level, Metric, MetricKind, Purpose, Run, SeriesSet, Trial};
@@ -37,6 +37,11 @@ pub struct Fact {
 }
 
 impl Fact {
+    /// A quantity of a hop that compares the levels, so that it has no value at each.
+    pub fn across_levels(hop: &Hop<'_>, name: &str, value: f64) -> Self {
+        Self { name: name.to_string(), host: hop.name.to_string(), unit: "", value, baseline: None, beyond: None }
+    }
+
     /// The fact as evidence for (`Supports`) or against (`Refutes`) a claim; the border comes with its origin.
     pub fn evidence(&self, claim: &str, border: Option<f64>, origin: &str, verdict: EvidenceVerdict) -> Evidence {
         Evidence {
@@ -298,6 +303,28 @@ impl<'a> Reader<'a> {
         } else {
             Err(Gap::new("in_flight", "", "the load has no latency and no requests in flight"))
         }
+    }
+
+    /// Requests in flight at the hop that it did not pass on: of its own sockets, else of those of its callers that lead
+    /// to it. A lower bound: the kernel tells times in ticks, and what is answered and asked again within one looks idle.
+    pub fn staying(&self) -> Result<f64, Gap> {
+        let inside = self.sum(&CONN_IN_BUSY).or_else(|gap| self.awaited_by_callers().ok_or(gap))?;
+        let passed_on = self.sum(&CONN_OUT_WAITING).unwrap_or(0.0);
+        Ok((inside - passed_on).max(0.0))
+    }
+
+    fn awaited_by_callers(&self) -> Option<f64> {
+        let addr = self.hop.host()?.addr.as_deref()?;
+        let mut awaited = None;
+        for caller in self.hop.run.stack.callers(self.hop.name) {
+            let caller = Reader { hop: self.hop.other(caller), trial: self.trial };
+            for peer in caller.hop.items(&CONN_OUT_WAITING) {
+                if peer.rsplit_once(':').is_some_and(|(host, _)| host == addr) {
+                    *awaited.get_or_insert(0.0) += caller.one(&CONN_OUT_WAITING, peer).ok()?;
+                }
+            }
+        }
+        awaited
     }
 
     /// Time of the hop's CPUs. Fails when one of them was not read.

@@ -2,7 +2,7 @@
 //!
 //! It tests findings and ranks nothing. Invariant: a test that could not be made does not hold, and says why.
 
-use crate::cause::{Dose, Finding};
+use crate::cause::{Dose, FLAT, Finding, concurrency_elasticity};
 use crate::facts::Hop;
 use prony_model::diagnosis::GroundingTest;
 use prony_model::{Intervention, InterventionKind};
@@ -101,8 +101,18 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
 /// What shows that a finding holds back only a part: throughput follows its CPU, but by far not in full.
 pub fn only_a_part(hop: &Hop<'_>, finding: &Finding) -> Option<String> {
     let seen = test_of(hop, finding).filter(|_| finding.dose == Dose::Cpu).and_then(Seen::of)?;
-    (seen.value < FOLLOWS && seen.high < SOLE)
-        .then(|| format!("throughput follows its CPU only by {}: most of the time goes by elsewhere", seen.text()))
+    is_part(hop, &seen).then(|| {
+        let growth = concurrency_elasticity(hop).filter(|e| *e >= FLAT);
+        let growth = growth.map_or(String::new(), |e| format!(", and still grows with connections by {e:.2}"));
+        format!("throughput follows its CPU only by {}{growth}: much of the time goes by elsewhere", seen.text())
+    })
+}
+
+/// Whether an answer that is short of a sole limit's is weak as well, or throughput still grows with connections: a full
+/// resource lets nothing grow.
+fn is_part(hop: &Hop<'_>, seen: &Seen) -> bool {
+    let grows = concurrency_elasticity(hop).is_some_and(|e| e >= FLAT);
+    seen.high < SOLE && (seen.value < FOLLOWS || grows)
 }
 
 fn removal(seen: &Seen, knob: &str, finding: &Finding) -> Response {
@@ -195,9 +205,10 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
     test("response", followed && quiet, detail)
 }
 
-/// Hosts whose CPU throughput followed although nobody suspected it, with the elasticity.
+/// Hosts whose CPU throughput followed by more than a part although nobody suspected it, with the elasticity.
 pub fn surprising_hosts(run: &prony_model::Run) -> Vec<(&str, f64)> {
     let cpu = run.interventions.iter().filter(|i| i.what == InterventionKind::Cpu);
-    let seen = cpu.filter_map(|i| Some((i.target.as_str(), Seen::of(i)?)));
-    seen.filter(|(_, s)| s.low > 0.0 && s.value >= FOLLOWS).map(|(host, s)| (host, s.value)).collect()
+    let seen = cpu.filter_map(|i| Some((Hop { run, name: &i.target }, Seen::of(i)?)));
+    let followed = seen.filter(|(hop, s)| s.low > 0.0 && s.value >= FOLLOWS && !is_part(hop, s));
+    followed.map(|(hop, s)| (hop.name, s.value)).collect()
 }

@@ -183,8 +183,8 @@ fn follow_interventions<'a>(run: &'a Run, survey: &mut Survey<'a>) {
             excluded.push(Excluded { cause: s.cause.id.to_string(), because });
             false
         }
-        Response::Follows(_) | Response::NotTested(_) => true,
-        Response::Unclear(_) => {
+        Response::NotTested(_) => true,
+        Response::Follows(_) | Response::Unclear(_) => {
             // A fault may explain a part. A limit that is no fault is the limit, or it is none.
             let part =
                 (s.cause.kind == Kind::HonestLimit).then(|| grounding::only_a_part(&s.hop, &s.finding)).flatten();
@@ -209,14 +209,9 @@ fn limit_shown_by_intervention<'a>(run: &'a Run, host: &'a str, elasticity: f64)
     let kernel = hop.at(Level::At).and_then(|r| r.cpu()).map_or(0.0, |c| c.kernel_share());
     let id = if kernel >= 0.5 { "cpu-saturated-kernel" } else { "cpu-saturated-user" };
     let cause = CAUSES.iter().copied().find(|c| c.id == id)?;
-    let busy = hop.fact("busy share of the hop's CPUs", "share", |r| Ok(r.cpu()?.busy_share())).unwrap_or(Fact {
-        name: "elasticity of throughput to CPU".to_string(),
-        host: host.to_string(),
-        unit: "",
-        value: elasticity,
-        baseline: None,
-        beyond: None,
-    });
+    let busy = hop
+        .fact("busy share of the hop's CPUs", "share", |r| Ok(r.cpu()?.busy_share()))
+        .unwrap_or(Fact::across_levels(&hop, "elasticity of throughput to CPU", elasticity));
     let claim = format!("throughput follows the CPU of {host} with an elasticity of {elasticity:.2}");
     let finding = Finding::new(busy, FULL_CPU, FULL_CPU_ORIGIN, &claim, elasticity.min(1.0))
         .mend("less work per request, or more CPU for this hop", None);
@@ -372,10 +367,27 @@ fn blindness(run: &Run) -> Option<Gap> {
 fn unseen_limit(run: &Run) -> Option<String> {
     let elasticity = Hop::path(run).first().and_then(concurrency_elasticity)?;
     (elasticity < FLAT).then(|| {
-        format!(
-            "throughput does not grow with connections (elasticity {elasticity:.2}), but nothing that was read is full"
-        )
+        let place = crowded_place(run).unwrap_or_default();
+        format!("throughput does not grow with connections (elasticity {elasticity:.2}), but {}{place}", fullness(run))
     })
+}
+
+/// What is full although no cause could be made of it.
+fn fullness(run: &Run) -> String {
+    let full: Vec<&str> =
+        Hop::path(run).iter().filter(|hop| cpu_is_full(hop).unwrap_or(false)).map(|hop| hop.name).collect();
+    match full.is_empty() {
+        true => "nothing that was read is full".to_string(),
+        false => format!("the CPUs of {} are full of something else than any one host of the stack", full.join(", ")),
+    }
+}
+
+/// Where most requests in flight stay, if they stay at one hop.
+fn crowded_place(run: &Run) -> Option<String> {
+    let staying = |hop: Hop<'_>| Some((hop.name.to_string(), hop.at(Level::At).ok()?.staying().ok()?));
+    let (name, staying) = Hop::path(run).into_iter().filter_map(staying).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let all = Hop::path(run).first()?.at(Level::At).ok()?.in_flight().ok()?;
+    (staying >= 0.5 * all).then(|| format!("; {staying:.0} of {all:.0} requests in flight stay at {name}"))
 }
 
 #[cfg(test)]

@@ -229,7 +229,8 @@ catalogue! {
 
     // Close looks: short bursts outside scored trials.
     LOOK_LOG_LINE = "look.log_line", Gauge, Bytes, "path", "mean line length in the tail of the log";
-    LOOK_LOG_STEP = "look.log_step", Gauge, Bytes, "path", "median growth of the log file between quick looks that saw it grow: bytes per write";
+    LOOK_LOG_STEP = "look.log_step", Gauge, Bytes, "path", "bytes per write: of the growths of the log file between quick looks, one that nine in ten reach, and at least a line";
+    LOOK_LOG_HELD = "look.log_held", Gauge, Share, "path", "share of glances at /proc/PID/fd that found the log held open by a process of the hop; one that is opened for each line hardly ever is";
     LOOK_LOG_GROWTH = "look.log_growth", Gauge, Bytes, "path", "growth of the log per second during the look";
     LOOK_WAIT = "look.wait", Gauge, Share, "kernel function", "share of looks at worker processes that found them asleep or spinning in that kernel function (/proc/PID/stack)";
     LOOK_RUNNING = "look.running", Gauge, Share, "pid", "share of looks that found the process running or runnable";

@@ -66,6 +66,14 @@ impl LogSizes {
 
 /// The access log that the stack names, and every file that the processes hold open for appending.
 pub(crate) fn written(host: &Host, roots: &Roots, pids: &[u32]) -> Vec<PathBuf> {
+    let named = host.logs.access.iter().map(PathBuf::from);
+    let held = held(roots, pids);
+    let rest = held.into_iter().filter(|log| host.logs.access.as_deref().map(Path::new) != Some(log));
+    named.chain(rest).take(LOGS_MAX).collect()
+}
+
+/// Every file that the processes hold open for appending right now.
+pub(crate) fn held(roots: &Roots, pids: &[u32]) -> BTreeSet<PathBuf> {
     let mut logs: BTreeSet<PathBuf> = BTreeSet::new();
     for pid in pids.iter().take(PROCESSES_MAX) {
         let folder = roots.process(*pid);
@@ -76,10 +84,7 @@ pub(crate) fn written(host: &Host, roots: &Roots, pids: &[u32]) -> Vec<PathBuf> 
                 .filter_map(|fd| appended(&folder, fd)),
         );
     }
-    let named = host.logs.access.iter().map(PathBuf::from);
-    let rest: Vec<PathBuf> =
-        logs.into_iter().filter(|log| host.logs.access.as_deref().map(Path::new) != Some(log)).collect();
-    named.chain(rest).take(LOGS_MAX).collect()
+    logs
 }
 
 /// Path of a descriptor when it is a regular file open for appending.
@@ -123,6 +128,8 @@ mod tests {
         fs::write(log("data.db"), "12345").unwrap();
         let roots = Roots { proc: dir.path().join("proc"), ..Roots::here() };
         assert_eq!(written(&Host::default(), &roots, &[7]), [log("access.log")]);
+        assert_eq!(held(&roots, &[7]), [log("access.log")].into());
+        assert_eq!(held(&roots, &[8]), [].into(), "no such process");
         let mut named = Host::default();
         named.logs.access = Some("/none/access.log".into());
         let mut facts = Facts::new("lb", 0);

@@ -369,6 +369,7 @@ const METRICS: &[(&str, &str)] = &[
     ("errorlog.limiting", "requests held by a limit"),
     ("look.log_line", "length of a log line"),
     ("look.log_step", "bytes per write to the log"),
+    ("look.log_held", "share of glances that found the log held open"),
     ("look.log_growth", "growth of the log"),
     ("look.wait", "share of looks that found workers waiting there"),
     ("look.running", "share of looks that found the process running"),

@@ -12,13 +12,15 @@ use toml::{Table, Value as Toml};
 /// A field that every case has is missing.
 pub fn write(case: &str, info: &Value) -> anyhow::Result<Result<String, String>> {
     let url = text(info, "url").context("`url` is missing")?;
-    if url.starts_with("https:") {
-        return Ok(Err("needs TLS".to_string()));
-    }
-    let workload = match workload(info) {
+    let mut workload = match workload(info) {
         Ok(workload) => workload,
         Err(reason) => return Ok(Err(reason)),
     };
+    if url.starts_with("https:") {
+        // The cases sign their certificates themselves, and print none of them.
+        let tls = Table::from_iter([("insecure".to_string(), Toml::from(true))]);
+        workload.insert("tls".to_string(), Toml::Table(tls));
+    }
     let mut hosts = Table::new();
     for host in info["hosts"].as_array().context("`hosts` is missing")? {
         let name = text(host, "name").context("a host has no name")?;
@@ -74,7 +76,9 @@ fn workload(info: &Value) -> Result<Table, String> {
     table.insert("connections".to_string(), Toml::from(info["connections"].as_i64().unwrap_or(64)));
     for (key, value) in info["load"].as_object().into_iter().flatten() {
         match key.as_str() {
-            "journey" => return Err("needs scenarios".to_string()),
+            "journey" => {
+                table.insert("step".to_string(), steps(value)?);
+            }
             "headers" | "method" | "body" | "body_bytes" | "keepalive" | "connections" => {
                 table.insert(key.clone(), to_toml(key, value)?);
             }
@@ -94,6 +98,55 @@ fn workload(info: &Value) -> Result<Table, String> {
         }
     }
     Ok(table)
+}
+
+/// The steps of a journey, in the templates and places of a stack file.
+fn steps(journey: &Value) -> Result<Toml, String> {
+    let written = journey.as_array().ok_or(format!("`load.journey` is {journey}, not a list of steps"))?;
+    let saved = written.iter().filter_map(|step| step["save"].as_object()).flat_map(|save| save.keys());
+    let names: Vec<&str> = saved.map(String::as_str).chain(["n"]).collect();
+    let step = |step: &Value| {
+        let mut table = Table::new();
+        for (key, value) in step.as_object().ok_or(format!("`load.journey` has a step that is {step}"))? {
+            let value = match key.as_str() {
+                "name" | "method" | "repeat" => value.clone(),
+                "path" | "headers" | "body" => map_texts(value, &|text| Ok(template(text, &names)))?,
+                "save" => map_texts(value, &place)?,
+                other => return Err(format!("needs `load.journey.{other}`")),
+            };
+            table.insert(key.clone(), to_toml("journey", &value)?);
+        }
+        Ok(Toml::Table(table))
+    };
+    Ok(Toml::Array(written.iter().map(step).collect::<Result<_, String>>()?))
+}
+
+/// A text, or each text of an object, as `write` puts it.
+fn map_texts(value: &Value, write: &dyn Fn(&str) -> Result<String, String>) -> Result<Value, String> {
+    match value {
+        Value::String(text) => Ok(Value::String(write(text)?)),
+        Value::Object(texts) => {
+            let each = texts.iter().map(|(key, text)| Ok((key.clone(), map_texts(text, write)?)));
+            Ok(Value::Object(each.collect::<Result<_, String>>()?))
+        }
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
+            Err(format!("`load.journey` has {other} where a text is needed"))
+        }
+    }
+}
+
+/// `{name}` is `${name}` in a stack file; braces around anything else stand for themselves.
+fn template(text: &str, names: &[&str]) -> String {
+    let write = |text: String, name: &&str| text.replace(&format!("{{{name}}}"), &format!("${{{name}}}"));
+    names.iter().fold(text.to_string(), write)
+}
+
+/// `$.a.b` is `json:/a/b` in a stack file.
+fn place(path: &str) -> Result<String, String> {
+    match path.strip_prefix("$.").filter(|rest| !rest.contains('[')) {
+        Some(keys) => Ok(format!("json:/{}", keys.replace('.', "/"))),
+        None => Err(format!("needs `load.journey.save` from `{path}`")),
+    }
 }
 
 fn to_toml(key: &str, value: &Value) -> Result<Toml, String> {
@@ -193,12 +246,51 @@ headers = { Accept-Encoding = "gzip" }
     }
 
     #[test]
-    fn says_what_the_format_lacks() {
-        assert_eq!(with_load(json!({"journey": []})), Err("needs scenarios".to_string()));
-        assert_eq!(with_load(json!({"websocket": true})), Err("needs `load.websocket`".to_string()));
+    fn writes_a_journey_as_steps() {
+        let load = with_load(json!({"journey": [
+            {"name": "login", "method": "POST", "path": "/login", "headers": {"Content-Type": "application/json"},
+             "body": "{\"user\": \"u1\", \"password\": {}}", "save": {"token": "$.session.token"}},
+            {"name": "query", "method": "GET", "path": "/query?id={n}", "headers": {"Authorization": "Bearer {token}"}, "repeat": 49},
+        ]}));
+        let want = r#"
+connections = 64
+
+[[step]]
+name = "login"
+method = "POST"
+path = "/login"
+headers = { Content-Type = "application/json" }
+body = '{"user": "u1", "password": {}}'
+save = { token = "json:/session/token" }
+
+[[step]]
+name = "query"
+method = "GET"
+path = "/query?id=${n}"
+headers = { Authorization = "Bearer ${token}" }
+repeat = 49
+"#;
+        assert_eq!(load.unwrap(), want.parse::<Table>().unwrap());
+    }
+
+    #[test]
+    fn certificates_of_cases_are_not_verified() {
         let mut info = sample();
         info["url"] = json!("https://10.77.0.20/");
-        assert_eq!(write("x", &info).unwrap(), Err("needs TLS".to_string()));
+        let written: Table = write("x", &info).unwrap().unwrap().parse().unwrap();
+        assert_eq!(written["workload"]["tls"], Toml::Table("insecure = true".parse().unwrap()));
+        let plain: Table = write("x", &sample()).unwrap().unwrap().parse().unwrap();
+        assert!(plain["workload"].get("tls").is_none());
+    }
+
+    #[test]
+    fn says_what_the_format_lacks() {
+        assert_eq!(with_load(json!({"websocket": true})), Err("needs `load.websocket`".to_string()));
+        let lacks = |step: Value, what: &str| assert_eq!(with_load(json!({"journey": [step]})), Err(what.to_string()));
+        lacks(json!({"path": "/", "cookies": true}), "needs `load.journey.cookies`");
+        lacks(json!({"path": "/", "save": {"id": "$.items[0]"}}), "needs `load.journey.save` from `$.items[0]`");
+        lacks(json!({"path": 7}), "`load.journey` has 7 where a text is needed");
+        let mut info = sample();
         info["url"] = Value::Null;
         assert!(write("x", &info).is_err());
     }

@@ -42,7 +42,7 @@ pub(super) const CAUSE: Cause = Cause {
 
 /// Share of full CPUs that the hop itself must use to be named. A guess: of three hosts on one CPU the greatest uses at
 /// least a third.
-const OWN_SHARE: f64 = 0.25;
+pub(super) const OWN_SHARE: f64 = 0.25;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     judge(hop, false)

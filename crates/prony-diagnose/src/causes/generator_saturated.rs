@@ -22,6 +22,7 @@
 //! ## References
 //! design.md, invariant 3: a result that the generator limited is never printed as the stack's.
 
+use super::cpu_saturated_user::OWN_SHARE;
 use crate::cause::{Cause, Dose, FULL_CPU, FULL_CPU_ORIGIN, Finding, Judgement, Kind, Layer, Scope, ruled_out};
 use crate::facts::{Hop, Reader};
 use prony_model::{Gap, Level};
@@ -71,7 +72,8 @@ fn busiest_thread(r: &Reader<'_>) -> Result<f64, Gap> {
     shares.reduce(f64::max).ok_or_else(|| Gap::new("generator threads", "", "the load recorded no CPU time"))
 }
 
-/// The generator's share of full CPUs that it shares with servers, when it uses more of them than any server.
+/// The generator's share of full CPUs that it shares with servers, when it uses more of them than any server, and
+/// strangers do not fill them.
 fn crowding_share(hop: &Hop<'_>) -> Option<f64> {
     let at = hop.at(Level::At).ok()?;
     let cpu = at.cpu().ok()?;
@@ -79,7 +81,8 @@ fn crowding_share(hop: &Hop<'_>) -> Option<f64> {
     let others = Hop::path(hop.run).into_iter().filter(|o| o.shares_cpu_with(hop));
     let uses: Vec<f64> = others.filter_map(|o| o.at(Level::At).ok()?.own_cpu().ok()).collect();
     let is_greatest = !uses.is_empty() && uses.iter().all(|other| *other < own);
-    (cpu.busy_share() >= FULL_CPU && is_greatest).then(|| own / cpu.total())
+    let share = own / cpu.total();
+    (cpu.busy_share() >= FULL_CPU && is_greatest && share >= OWN_SHARE).then_some(share)
 }
 
 #[cfg(test)]
@@ -99,6 +102,8 @@ mod tests {
         assert_eq!(score(CAUSE.id, "client", &lab(0.89)), 0.0);
         let crowded = lab(0.5).cpu("1", 0.6, 0.3, 0.08);
         assert!(score(CAUSE.id, "client", &crowded) >= 0.5, "it uses most of a full CPU");
+        let strangers = lab(0.15).cpu("1", 0.9, 0.1, 0.0);
+        assert_eq!(score(CAUSE.id, "client", &strangers), 0.0, "strangers fill its CPU");
     }
 
     proptest! {

@@ -16,7 +16,8 @@
 //! and clients still wait 3 ms or more.
 //!
 //! ## What it is not
-//! A host whose CPU, quota or locks are busy: those have causes of their own.
+//! A host whose CPU, quota or locks are busy: those have causes of their own. A queue for something that is full, there
+//! or further on (a pool, a database): then twice the connections bring no more throughput, while a mere wait lets them.
 //!
 //! ## Fix
 //! Mend or cache the wait; more requests at once where nothing is saturated.
@@ -26,11 +27,11 @@
 
 use super::cpu_quota_throttled::THROTTLED;
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_of_share, gain_until_full,
-    ruled_out,
+    Cause, Dose, FLAT, Finding, Judgement, Kind, Layer, Scope, concurrency_elasticity, cpu_is_full, does_not_apply,
+    gain_of_share, gain_until_full, ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
-use prony_model::metric::{CGROUP_THROTTLED_TIME, CONN_IN_BUSY, CONN_OUT_WAITING, TCP_PASSIVE_OPENS};
+use prony_model::metric::{CGROUP_THROTTLED_TIME, CONN_IN_BUSY, TCP_PASSIVE_OPENS};
 use prony_model::stack::Role;
 use prony_model::{Gap, Level};
 
@@ -51,6 +52,11 @@ const WAIT_MS: f64 = 3.0;
 const WAIT_MS_WHEN_IDLE: f64 = 1.0;
 /// Their origin.
 const ORIGIN: &str = "definition: tcp_info tells times in ticks of 4 ms";
+/// Response time from which sockets should show where requests are: more than two ticks. A guess.
+const RESPONSE_MS: f64 = 10.0;
+/// Share of the requests in flight that they should show. A guess; seen: a third of waits of 50 ms, and 2 of 64 requests
+/// that stood 150 ms before a pool.
+const SEEN_SHARE: f64 = 0.5;
 /// Share of request time from which a wait matters. A guess.
 const SHARE_MIN: f64 = 0.1;
 /// A worker busier than this is not waiting. A guess.
@@ -60,10 +66,15 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if hop.host().is_some_and(|h| h.role == Role::Proxy) {
         return does_not_apply(hop, "is a proxy: what it waits for has causes of its own");
     }
-    let wait = hop.fact("own wait per request", "ms", |r| Ok(waiting(r)? / r.requests()? * 1e3))?;
+    let wait = hop.fact("own wait per request", "ms", |r| Ok(r.staying()? / r.requests()? * 1e3))?;
     let border = border_ms(hop)?;
     if wait.value < border {
+        waits_are_seen(hop)?;
         return ruled_out(&wait, border, ORIGIN, "requests do not stay long");
+    }
+    if let Some(growth) = concurrency_elasticity(hop).filter(|e| *e < FLAT) {
+        let growth = Fact::across_levels(hop, "elasticity of throughput to connections", growth);
+        return ruled_out(&growth, FLAT, "guess", "requests queue there: more of them at once bring nothing");
     }
     let busy = hop.fact("busiest worker", "share", busiest_worker)?;
     if busy.value > BUSY_WORKER {
@@ -75,12 +86,28 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&throttled, THROTTLED, "guess", "requests stay long because it is stopped by a quota");
     }
     let at = hop.at(Level::At)?;
-    let share = waiting(&at)? / at.in_flight()? * (1.0 - busy.value);
+    let share = at.staying()? / at.in_flight()? * (1.0 - busy.value);
     let siblings = hop.siblings().len().max(1) as f64;
     if share < SHARE_MIN / siblings {
         return ruled_out(&wait, WAIT_MS, ORIGIN, "few requests wait there");
     }
     finding(hop, wait, busy, share)
+}
+
+/// A gap when responses are long and the sockets do not show where: clients that ask again within one tick hide it.
+fn waits_are_seen(hop: &Hop<'_>) -> Result<(), Gap> {
+    let at = hop.at(Level::At)?;
+    let (all, response_ms) = (at.in_flight()?, at.in_flight()? / at.throughput()? * 1e3);
+    let entry = Hop::path(hop.run).into_iter().next();
+    let seen = entry.and_then(|e| e.at(Level::At).ok()?.sum(&CONN_IN_BUSY).ok());
+    match seen.filter(|seen| response_ms >= RESPONSE_MS && *seen < SEEN_SHARE * all) {
+        Some(seen) => Err(Gap::new(
+            CONN_IN_BUSY.name,
+            hop.name,
+            format!("sockets show only {seen:.0} of {all:.0} requests in flight, so where they wait cannot be told"),
+        )),
+        None => Ok(()),
+    }
 }
 
 fn border_ms(hop: &Hop<'_>) -> Result<f64, Gap> {
@@ -94,35 +121,14 @@ fn finding(hop: &Hop<'_>, wait: Fact, busy: Fact, share: f64) -> Result<Judgemen
     let claim = format!("a request stays {:.1} ms at {}, which hardly works meanwhile", wait.value, hop.name);
     let mut finding = Finding::new(wait, WAIT_MS, ORIGIN, &claim, share)
         .and(Ok(busy), "its busiest worker is mostly idle")
-        .and(hop.fact("in flight at the hop", "", waiting), "requests in flight at the hop itself")
+        .and(hop.fact("in flight at the hop", "", |r| r.staying()), "requests in flight at the hop itself")
         .and(hop.summary(&TCP_PASSIVE_OPENS), "connections that it accepts per second")
         .mend("mend or cache what the server waits for; until then allow more requests at once", None)
         .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
-        .rising(hop.fact("in flight at the hop", "", waiting))
+        .rising(hop.fact("in flight at the hop", "", |r| r.staying()))
         .tested_by(Dose::Concurrency);
     finding.adds_up = true;
     finding.fires()
-}
-
-/// Requests in flight at the hop that it did not pass on: its own sockets, else those of its callers that lead to it.
-fn waiting(r: &Reader<'_>) -> Result<f64, Gap> {
-    let inside = r.sum(&CONN_IN_BUSY).or_else(|gap| awaited_by_callers(r).ok_or(gap))?;
-    let passed_on = r.sum(&CONN_OUT_WAITING).unwrap_or(0.0);
-    Ok((inside - passed_on).max(0.0))
-}
-
-fn awaited_by_callers(r: &Reader<'_>) -> Option<f64> {
-    let addr = r.hop.host()?.addr.as_deref()?;
-    let mut awaited = None;
-    for caller in r.hop.run.stack.callers(r.hop.name) {
-        let caller = Reader { hop: r.hop.other(caller), trial: r.trial };
-        for peer in caller.hop.items(&CONN_OUT_WAITING) {
-            if peer.rsplit_once(':').is_some_and(|(host, _)| host == addr) {
-                *awaited.get_or_insert(0.0) += caller.one(&CONN_OUT_WAITING, peer).ok()?;
-            }
-        }
-    }
-    awaited
 }
 
 fn busiest_worker(r: &Reader<'_>) -> Result<f64, Gap> {
@@ -136,12 +142,13 @@ fn busiest_worker(r: &Reader<'_>) -> Result<f64, Gap> {
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
+    use prony_model::metric::CONN_OUT_WAITING;
     use proptest::prelude::*;
 
     /// 50 ms at s1 and s2, 1,233 requests/s, CPUs idle.
     fn lab(busy_s1: f64) -> Lab {
-        Lab::healthy()
-            .throughput(1_233.0)
+        let lab = Lab::healthy().throughput(1_233.0);
+        Lab { x: [616.0, 1_233.0, 2_440.0], ..lab }
             .cpu("0", 0.03, 0.03, 0.02)
             .cpu("1", 0.03, 0.03, 0.02)
             .own("s1", 0.03)
@@ -163,6 +170,24 @@ mod tests {
         assert_eq!(score(CAUSE.id, "s1", &lab(31.0).own("s1", 0.9)), 0.0, "busy, not waiting");
         let throttled = lab(31.0).per_second("s1", &CGROUP_THROTTLED_TIME, "", 0.3);
         assert_eq!(score(CAUSE.id, "s1", &throttled), 0.0);
+    }
+
+    #[test]
+    fn a_queue_is_no_wait() {
+        let grows = |beyond: f64| Lab { x: [616.0, 1_233.0, beyond], ..lab(31.0) };
+        assert_eq!(score(CAUSE.id, "s1", &grows(1_240.0)), 0.0, "as behind a pool of few connections");
+        assert_eq!(score(CAUSE.id, "s1", &grows(1_400.0)), 0.0, "border");
+        assert!(score(CAUSE.id, "s1", &grows(1_440.0)) > 0.0, "border");
+    }
+
+    #[test]
+    fn waits_that_sockets_hide_are_a_gap() {
+        let judged = |lab: Lab| check(&Hop { run: &lab.run(), name: "s1" });
+        let hidden = lab(0.0).gauge("lb", &CONN_IN_BUSY, "80", 2.0);
+        let gap = judged(hidden).err().expect("52 ms, and the sockets do not tell where");
+        assert_eq!(gap.reason, "sockets show only 2 of 64 requests in flight, so where they wait cannot be told");
+        assert!(judged(lab(0.0)).is_ok(), "lb holds 60 of 64");
+        assert!(judged(Lab::healthy().gauge("lb", &CONN_IN_BUSY, "80", 2.0)).is_ok(), "4 ms");
     }
 
     #[test]

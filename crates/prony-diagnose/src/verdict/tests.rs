@@ -128,8 +128,7 @@ fn faults_other_than_of_connections_are_named_too() {
           cpu-quota-throttled at lb: 0.56
     "#]],
     );
-    let slow = Lab::healthy()
-        .throughput(1_233.0)
+    let slow = Lab { x: [616.0, 1_233.0, 2_440.0], ..Lab::healthy().throughput(1_233.0) }
         .cpu("0", 0.03, 0.03, 0.02)
         .cpu("1", 0.03, 0.03, 0.02)
         .own("s1", 0.03)
@@ -179,6 +178,30 @@ fn what_cannot_be_seen_is_not_judged() {
         inconclusive, Low
     "#]],
     );
+}
+
+#[test]
+fn a_queue_that_nothing_explains_is_located() {
+    // Requests stand before a pool at lb, which passes two of them on at a time.
+    let pool = Lab::healthy().throughput(405.0).cpu("0", 0.1, 0.1, 0.02).cpu("1", 0.1, 0.1, 0.01).own("lb", 0.1).gauge(
+        "lb",
+        &CONN_IN_BUSY,
+        "80",
+        63.0,
+    );
+    let verdict = diagnose(&pool.run()).verdict;
+    assert_eq!(verdict.cause, "inconclusive");
+    assert!(verdict.summary.contains("61 of 64 requests in flight stay at lb"), "{}", verdict.summary);
+    let elsewhere = diagnose(&pool.gauge("lb", &CONN_IN_BUSY, "80", 30.0).run()).verdict;
+    assert!(!elsewhere.summary.contains("stay at"), "{}", elsewhere.summary);
+}
+
+#[test]
+fn cpus_that_strangers_fill_are_said_to_be_full() {
+    let strangers = Lab::healthy().throughput(170.0).cpu("0", 0.9, 0.1, 0.0).cpu("1", 0.9, 0.1, 0.0).own("lb", 0.1);
+    let verdict = diagnose(&strangers.run()).verdict;
+    assert_eq!(verdict.cause, "inconclusive");
+    assert!(verdict.summary.contains("the CPUs of lb, s1, s2 are full of something else"), "{}", verdict.summary);
 }
 
 #[test]
@@ -274,6 +297,19 @@ fn a_limit_that_holds_back_only_a_part_is_none() {
     let mut full = two.run();
     answered(&mut full, (0.44, 0.05, 0.85), (-0.09, -0.4, 0.3));
     assert_eq!(diagnose(&full).verdict.cause, "cpu-saturated-kernel", "a wide interval takes nothing away");
+    // Seen with two connections: 41,700 requests/s at 91 % of the CPU, and 55,700 with four.
+    let mut growing = two.run();
+    answered(&mut growing, (0.59, 0.48, 0.70), (-0.02, -0.07, 0.04));
+    let diagnosis = diagnose(&growing);
+    assert_eq!(diagnosis.verdict.cause, "none", "a full CPU lets nothing grow");
+    assert!(
+        diagnosis.excluded.iter().any(|e| e.because.contains("grows with connections")),
+        "{:?}",
+        diagnosis.excluded
+    );
+    let mut flat = Lab { x: [14_000.0, 27_800.0, 28_000.0], ..two }.run();
+    answered(&mut flat, (0.59, 0.48, 0.70), (-0.02, -0.07, 0.04));
+    assert_eq!(diagnose(&flat).verdict.cause, "cpu-saturated-kernel");
 }
 
 #[test]
