@@ -21,7 +21,6 @@ pub(crate) fn tell(args: &LoadArgs, plan: &LoadPlan, result: &LoadResult) -> Res
         output::print(&output.text(args.show.latency));
         calibrate::headroom(plan, result).iter().for_each(|line| output::print(line));
     }
-    not_http2(plan, result).iter().for_each(|note| eprintln!("note: {note}"));
     for export in &args.show.exports {
         output::write(&export.path, &output.export(export.format))?;
     }
@@ -31,15 +30,6 @@ pub(crate) fn tell(args: &LoadArgs, plan: &LoadPlan, result: &LoadResult) -> Res
         eprintln!("note: {endpoint} did not take every metric: {rejected}");
     }
     Ok(exit(result, &thresholds))
-}
-
-/// Over TLS the handshake finds out what a server speaks; without, nothing does.
-fn not_http2(plan: &LoadPlan, result: &LoadResult) -> Option<&'static str> {
-    let asked_in_plain = plan.protocol == Protocol::Http2 && !plan.url.starts_with("https:");
-    (asked_in_plain && result.completed == 0 && result.errors.protocol > 0).then_some(
-        "no answer was HTTP/2: does the server speak it without TLS (h2c, with prior knowledge)? Leave --http2 out, or load \
-         its https:// URL",
-    )
 }
 
 /// A threshold that the generator broke says nothing of the server. Otherwise a broken one outweighs what else is amiss: a
@@ -60,20 +50,6 @@ fn exit(result: &LoadResult, thresholds: &[ThresholdResult]) -> Exit {
 mod tests {
     use super::*;
     use prony_model::load::Gate;
-
-    #[test]
-    fn a_server_without_http2_is_told_apart() {
-        let note = |url, protocol, completed, seen| {
-            let errors = prony_model::ErrorCounts { protocol: seen, ..Default::default() };
-            let plan = LoadPlan { protocol, ..LoadPlan::to(url) };
-            not_http2(&plan, &LoadResult { completed, errors, ..LoadResult::default() }).is_some()
-        };
-        assert!(note("http://a/", Protocol::Http2, 0, 1));
-        assert!(!note("https://a/", Protocol::Http2, 0, 1));
-        assert!(!note("http://a/", Protocol::Http1, 0, 1));
-        assert!(!note("http://a/", Protocol::Http2, 1, 1));
-        assert!(!note("http://a/", Protocol::Http2, 0, 0));
-    }
 
     #[test]
     fn the_exit_code_says_what_matters_most() {
