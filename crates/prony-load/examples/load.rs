@@ -32,6 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(cpu_us) = result.generator_cpu_us_per_request() {
         writeln!(out, "cpu_us_per_request {cpu_us:.3}")?;
     }
+    writeln!(out, "transport {:?}", result.transport)?;
     writeln!(out, "p50_us {:.1}", result.latency.p50_us)?;
     writeln!(out, "p99_us {:.1}", result.latency.p99_us)?;
     writeln!(out, "lag_p50_us {:.1}", result.schedule_lag.p50_us)?;

@@ -12,9 +12,11 @@ use crate::scenario::{Scenario, ThreadFeeds, ThreadPart};
 use crate::source::{Play, Source};
 use crate::sys;
 use crate::tally::Counted;
-use crate::target::Target;
+use crate::target::{Endpoint, Target};
+use crate::transport::{self, ByEpoll, ByRing, Transport as _};
 use crate::watch::Watch;
-use prony_model::load::{LoadInterval, LoadPlan, LoadProgress};
+use prony_model::Protocol as ProtocolName;
+use prony_model::load::{LoadInterval, LoadPlan, LoadProgress, Transport};
 use prony_model::profile::Profile;
 use std::io;
 use std::sync::Arc;
@@ -165,17 +167,36 @@ impl Crew<'_> {
         }
         let share = self.share(number, task);
         let seed = plan.seed.wrapping_add(u64::from(number) << 32);
-        let source = self.source(number, seed, share.connections, task);
+        let connections = share.connections;
+        let source = self.source(number, seed, connections, task);
+        let told = Told { halt, published };
         match &task.schedule {
-            None => self.finish(Closed, share, task, source, halt, published),
+            None => match self.ring(connections) {
+                Some(ring) => self.finish(Closed, share, task, source, ring, told),
+                None => self.finish(Closed, share, task, source, by_epoll(connections)?, told),
+            },
             Some(schedule) => {
                 let of_all = f64::from(share.connections) / f64::from(plan.connections);
                 let part = Part { number, threads: self.threads, share: of_all };
                 // Arrivals and choices must not follow the same random numbers.
                 let pacer = Open::new(schedule, plan.arrivals, part, task.epoch_ns, !seed);
-                self.finish(pacer, share, task, source, halt, published)
+                self.finish(pacer, share, task, source, by_epoll(connections)?, told)
             }
         }
+    }
+
+    /// io_uring for closed loops, where it gains, as long as the kernel does not refuse it. Measured against epoll with
+    /// `examples/load.rs`, HTTP/1.1, kept connections: 0.95 times the CPU time per request, with pipelining 0.91. In open loop
+    /// bare loops of both cost the same, and TLS needs system calls of its own.
+    fn ring(&self, connections: u32) -> Option<ByRing> {
+        let plain = self.route.tls.is_none() && self.route.endpoints.iter().all(|e| matches!(e, Endpoint::Tcp(_)));
+        let kept = self.route.requests_per_connection == u32::MAX;
+        let wanted = match self.plan.transport {
+            Some(Transport::Epoll) => false,
+            Some(Transport::IoUring) => plain,
+            None => plain && kept && self.plan.protocol == ProtocolName::Http1,
+        };
+        wanted.then(|| ByRing::new(connections).ok()).flatten()
     }
 
     fn source<R: Protocol>(&self, number: u32, seed: u64, connections: u32, task: &Task<R>) -> Source {
@@ -215,20 +236,39 @@ impl Crew<'_> {
         }
     }
 
-    fn finish<P: Pacer, R: Protocol>(
+    fn finish<P: Pacer, R: Protocol, T: transport::Transport>(
         &self,
         pacer: P,
         share: Share,
         task: &Task<R>,
         source: Source,
-        halt: &AtomicBool,
-        published: &Published,
+        transport: T,
+        told: Told<'_>,
     ) -> Result<Outcome, LoadError> {
-        let work = || Worker::new(self.route, share, pacer, &task.protocol, source)?.run(halt, published);
-        work().map_err(|source: io::Error| LoadError::System {
-            call: "epoll_pwait2",
-            source,
-            next: "prony needs Linux 5.11 or later, and `ulimit -n` must leave room for one descriptor per thread",
+        let worker = Worker::new(self.route, share, pacer, &task.protocol, source, transport);
+        worker.run(told.halt, told.published).map_err(|source| match T::NAME {
+            Transport::Epoll => cannot_wait(source),
+            Transport::IoUring => {
+                LoadError::System { call: "io_uring_enter", source, next: "set `transport` of the plan to `epoll`" }
+            }
         })
+    }
+}
+
+/// How a thread and the one that watches over it hear of each other.
+struct Told<'a> {
+    halt: &'a AtomicBool,
+    published: &'a Published,
+}
+
+fn by_epoll(connections: u32) -> Result<ByEpoll, LoadError> {
+    transport::Transport::new(connections).map_err(cannot_wait)
+}
+
+fn cannot_wait(source: io::Error) -> LoadError {
+    LoadError::System {
+        call: "epoll_pwait2",
+        source,
+        next: "prony needs Linux 5.11 or later, and `ulimit -n` must leave room for one descriptor per thread",
     }
 }

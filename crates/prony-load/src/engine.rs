@@ -1,7 +1,7 @@
 //! The loop of one thread: pacer x protocol x stop rule.
 //!
-//! One loop serves closed and open loads and every protocol; what differs is the [`Pacer`] and the [`Protocol`], chosen when
-//! the code is compiled. Invariant: between the first and the last request nothing is allocated, locked or logged, and the
+//! One loop serves closed and open loads, every protocol and every transport; what differs is the [`Pacer`], the [`Protocol`]
+//! and the [`Transport`], chosen when the code is compiled. Invariant: between the first and the last request nothing is allocated, locked or logged, and the
 //! clock is read at most twice per request.
 
 use crate::live::{Published, Usage};
@@ -10,12 +10,13 @@ use crate::protocol::{After, Answer, Protocol};
 use crate::slot::{Call, CallState, Phase, Slot};
 use crate::sockets::Sockets;
 use crate::source::{Asked, Heard, Source};
-use crate::sys::{self, Epoll, Event, Socket};
+use crate::sys::{self, Socket};
 use crate::tally::{Counted, Failure, Tally, Times};
 use crate::target::Endpoint;
 use crate::tls::Tls;
+use crate::transport::{Event, Happened, Transport};
 use crate::wire::{Wire, failure_of};
-use prony_model::load::ThreadUse;
+use prony_model::load::{self, ThreadUse};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
@@ -37,10 +38,6 @@ const DRAIN_NS: u64 = 500_000_000;
 /// `examples/load.rs`, 100,000/s against the null server: 4 us give 2 % less CPU per request and a quarter of the schedule lag
 /// at p99; 8 us cost more CPU than they save.
 const SLEEP_MIN_NS: u64 = 4_000;
-/// Events taken from the kernel at once. Measured: more change nothing at 1000 connections.
-const EVENTS: usize = 256;
-/// Bytes received at once; one buffer per thread. A guess: the default receive buffer of a socket fits twice.
-const BUFFER_BYTES: usize = 64 * 1024;
 /// Reads of one connection before others have their turn, so that a sender that never stops holds up nobody. A guess: 4 MiB.
 const READS_MAX: u32 = 64;
 /// Memory for bytes to send that a connection keeps when it has none. A guess: a usual request fits.
@@ -91,12 +88,14 @@ pub struct Outcome {
     pub sockets: Sockets,
     /// What it used.
     pub usage: ThreadUse,
+    /// How it sent and received.
+    pub transport: load::Transport,
     /// Whether it was told to stop before the end.
     pub interrupted: bool,
 }
 
 /// One thread of a load.
-pub struct Worker<'a, P, R: Protocol> {
+pub struct Worker<'a, P, R: Protocol, T> {
     route: &'a Route,
     share: Share,
     pacer: P,
@@ -111,8 +110,9 @@ pub struct Worker<'a, P, R: Protocol> {
     thinking: BinaryHeap<Reverse<(u64, u32)>>,
     answers: Vec<Answer>,
     sockets: Sockets,
-    epoll: Epoll,
-    buffer: Vec<u8>,
+    transport: T,
+    /// Slots that send before the next wait, if the transport gathers what is sent.
+    gathered: Vec<u32>,
     tally: Tally,
     next_chore: u64,
     next_connect: u64,
@@ -129,9 +129,9 @@ pub struct Worker<'a, P, R: Protocol> {
     counting: bool,
 }
 
-impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
+impl<'a, P: Pacer, R: Protocol, T: Transport> Worker<'a, P, R, T> {
     /// A thread that holds the connections of its share. Allocates everything it will need.
-    pub fn new(route: &'a Route, share: Share, pacer: P, protocol: &'a R, source: Source) -> io::Result<Self> {
+    pub fn new(route: &'a Route, share: Share, pacer: P, protocol: &'a R, source: Source, transport: T) -> Self {
         let depth = protocol.depth() as usize;
         let places = share.connections * depth as u32;
         let mut slots: Vec<Slot<R::Link>> = (0..share.connections).map(|_| Slot::new(protocol.link())).collect();
@@ -147,14 +147,13 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
             }
             calls.iter_mut().for_each(|call| call.state = CallState::Parked);
         }
-        Ok(Self {
+        Self {
             next_connect: share.epoch_ns + u64::from(share.connections) * share.connect_gap_ns,
             tally: Tally::new(share.counted),
             answers: Vec::with_capacity(depth),
             thinking: BinaryHeap::new(),
             sockets: Sockets::default(),
-            epoll: Epoll::new()?,
-            buffer: vec![0; BUFFER_BYTES],
+            gathered: Vec::with_capacity(share.connections as usize),
             next_chore: 0,
             connects_at_once: true,
             heard_at: 0,
@@ -167,26 +166,26 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
             pacer,
             protocol,
             source,
+            transport,
             slots,
             calls,
             depth,
             free,
-        })
+        }
     }
 
     /// Runs until the counted time is over, the requests are used up, or `stop` is set, and then until the requests in flight
     /// are answered.
     ///
     /// # Errors
-    /// Only if the kernel cannot wait (before Linux 5.11).
+    /// Only if the kernel cannot wait (epoll before Linux 5.11).
     pub fn run(mut self, stop: &AtomicBool, published: &Published) -> io::Result<Outcome> {
-        let mut events = [sys::NO_EVENT; EVENTS];
         let mut usage = Usage::default();
         let mut interrupted = false;
         let mut drained_by = u64::MAX;
         // Whoever starts early waits, so that without a warm-up the first request counts too.
         while let ahead_ns @ 1.. = self.share.epoch_ns.saturating_sub(sys::clock_ns()) {
-            self.epoll.wait(&mut events, ahead_ns)?;
+            self.transport.wait(ahead_ns)?;
         }
         loop {
             let mut now = sys::clock_ns();
@@ -213,16 +212,21 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
             if P::SCHEDULED && wait_ns < SLEEP_MIN_NS {
                 wait_ns = 0;
             }
-            let count = self.epoll.wait(&mut events, wait_ns)?;
-            for event in &events[..count] {
-                self.react(event);
+            self.send_gathered();
+            self.transport.wait(wait_ns)?;
+            if T::GATHERS {
+                self.heard_at = sys::clock_ns();
+            }
+            while let Some(event) = self.transport.next() {
+                self.react(&event);
                 // A long row of answers must not hold up what is due meanwhile.
                 if P::SCHEDULED && self.sending && self.pacer.next() <= self.heard_at {
                     self.begin_due(self.heard_at);
                 }
             }
         }
-        Ok(Outcome { tally: self.tally, source: self.source, sockets: self.sockets, usage: usage.total(), interrupted })
+        let Self { tally, source, sockets, .. } = self;
+        Ok(Outcome { tally, source, sockets, usage: usage.total(), transport: T::NAME, interrupted })
     }
 
     /// When the loop must go on even if nothing happens.
@@ -365,7 +369,7 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
         slot.generation = slot.generation.wrapping_add(1);
         slot.phase = Phase::Connecting;
         slot.may_connect = false;
-        let token = u64::from(slot.generation) << 32 | index as u64;
+        let token = slot.token(index);
         let watched = made.and_then(|socket| {
             let mut sent = 0;
             if at_once && self.connects_at_once {
@@ -375,7 +379,7 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
                     Err(error) => return Err(error),
                 }
             }
-            self.epoll.watch(&socket, token, sent < slot.out.len())?;
+            self.transport.watch(&socket, token, sent < slot.out.len())?;
             slot.wire = Some(match &route.tls {
                 None => Wire::plain(socket),
                 Some(tls) => Wire::secured(socket, tls)?,
@@ -386,6 +390,7 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
             Ok(0) => {}
             Ok(sent) => {
                 self.slots[index].phase = Phase::Open;
+                self.transport.opened(token);
                 self.tally.connections_opened += u64::from(self.counting);
                 self.sent(index, sent);
             }
@@ -393,15 +398,39 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
         }
     }
 
-    /// Sends what waits, as far as the connection takes it.
+    /// Sends what waits, at once or before the next wait.
     #[inline]
     fn flush(&mut self, index: usize) {
+        if !T::GATHERS {
+            return self.send(index);
+        }
         let slot = &mut self.slots[index];
+        if slot.has_unsent() && !slot.gathered {
+            slot.gathered = true;
+            self.gathered.push(index as u32);
+        }
+    }
+
+    #[inline]
+    fn send_gathered(&mut self) {
+        for at in 0..self.gathered.len() {
+            let index = self.gathered[at] as usize;
+            self.slots[index].gathered = false;
+            self.send(index);
+        }
+        self.gathered.clear();
+    }
+
+    /// Sends as much as the connection takes.
+    #[inline]
+    fn send(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let token = slot.token(index);
         let Some(wire) = &mut slot.wire else { return };
         if slot.phase == Phase::Connecting || !(slot.sent < slot.out.len() || wire.has_unsent()) {
             return;
         }
-        match wire.send(&slot.out[slot.sent..]) {
+        match self.transport.send(wire, token, &slot.out[slot.sent..]) {
             Ok(count) => self.sent(index, count),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => self.kill(index, failure_of(&error, Failure::Write)),
@@ -425,13 +454,32 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
 
     #[inline]
     fn react(&mut self, event: &Event) {
-        let (token, flags) = (event.u64, event.events);
-        let index = (token & 0xffff_ffff) as usize;
+        let index = (event.token & 0xffff_ffff) as usize;
         let slot = &mut self.slots[index];
-        if u64::from(slot.generation) != token >> 32 || slot.wire.is_none() {
+        if slot.token(index) != event.token || slot.wire.is_none() {
             return;
         }
-        if slot.phase == Phase::Connecting {
+        // Whatever the server says when it is about to close, nothing is expected from this connection any more.
+        let listening = slot.phase != Phase::Closing;
+        match event.happened {
+            Happened::Ready(flags) => self.ready(index, flags),
+            Happened::Received(count) if listening => {
+                self.heard(index, count);
+                self.flush(index);
+            }
+            Happened::Received(_) => {}
+            Happened::Unsent(count) => {
+                slot.out.splice(..0, self.transport.unsent().iter().copied());
+                self.tally.bytes_out -= if self.counting { (count as u64).min(self.tally.bytes_out) } else { 0 };
+            }
+            Happened::Failed(how) if listening => self.kill(index, how),
+            Happened::Failed(_) => self.close(index),
+        }
+    }
+
+    #[inline]
+    fn ready(&mut self, index: usize, flags: u32) {
+        if self.slots[index].phase == Phase::Connecting {
             self.finish_connect(index, flags);
         }
         match self.slots[index].phase {
@@ -441,7 +489,6 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
                 }
                 self.flush(index);
             }
-            // Whatever the server says now, nothing is expected from this connection any more.
             Phase::Closing if flags & sys::HUNG_UP != 0 => self.close(index),
             Phase::Closing | Phase::Closed | Phase::Connecting | Phase::Resting => {}
         }
@@ -449,6 +496,7 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
 
     fn finish_connect(&mut self, index: usize, flags: u32) {
         let slot = &mut self.slots[index];
+        let token = slot.token(index);
         let Some(wire) = &mut slot.wire else { return };
         if flags & sys::FAILED != 0 {
             let error = wire.socket().failure();
@@ -458,6 +506,7 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
             return;
         }
         slot.phase = Phase::Open;
+        self.transport.opened(token);
         self.tally.connections_opened += u64::from(self.counting);
         if let Err(error) = wire.connected() {
             self.kill(index, failure_of(&error, Failure::Tls));
@@ -470,7 +519,7 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
         for _ in 0..READS_MAX {
             let slot = &mut self.slots[index];
             let Some(wire) = &mut slot.wire else { return };
-            let received = match wire.receive(&mut self.buffer) {
+            let received = match self.transport.receive(wire) {
                 Ok(received) => received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => return self.kill(index, failure_of(&error, Failure::Read)),
@@ -478,19 +527,7 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
             if received.count == 0 {
                 return self.end_of_stream(index);
             }
-            let now = sys::clock_ns();
-            self.heard_at = now;
-            self.tally.bytes_in += if self.counting { received.count as u64 } else { 0 };
-            let bytes = &self.buffer[..received.count];
-            let fed = self.protocol.feed(&mut slot.link, bytes, &mut slot.out, &mut self.answers);
-            // Where answers are told apart, what was complete before the bytes went wrong is an answer still. Where they only
-            // follow each other, more bytes than an answer has make that answer doubtful.
-            if fed.is_ok() || !R::ANSWERS_FOLLOW_REQUESTS {
-                self.settle(index, now, fed.unwrap_or(After::Draining));
-            }
-            if fed.is_err() {
-                return self.kill(index, Failure::Protocol);
-            }
+            self.heard(index, received.count);
             if hung_up && self.slots[index].phase == Phase::Closing {
                 return self.close(index);
             }
@@ -501,16 +538,32 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
             }
         }
         // There is more. An edge-triggered set tells of it again when the socket is watched anew.
-        self.watch_again(index);
-    }
-
-    fn watch_again(&mut self, index: usize) {
         let slot = &self.slots[index];
-        let token = u64::from(slot.generation) << 32 | index as u64;
         if let Some(wire) = &slot.wire
-            && self.epoll.watch_again(wire.socket(), token).is_err()
+            && self.transport.watch_again(wire.socket(), slot.token(index)).is_err()
         {
             self.kill(index, Failure::Read);
+        }
+    }
+
+    /// So many bytes came.
+    #[inline]
+    fn heard(&mut self, index: usize, count: usize) {
+        if !T::GATHERS {
+            self.heard_at = sys::clock_ns();
+        }
+        let now = self.heard_at;
+        self.tally.bytes_in += if self.counting { count as u64 } else { 0 };
+        let slot = &mut self.slots[index];
+        let bytes = self.transport.bytes(count);
+        let fed = self.protocol.feed(&mut slot.link, bytes, &mut slot.out, &mut self.answers);
+        // Where answers are told apart, what was complete before the bytes went wrong is an answer still. Where they only
+        // follow each other, more bytes than an answer has make that answer doubtful.
+        if fed.is_ok() || !R::ANSWERS_FOLLOW_REQUESTS {
+            self.settle(index, now, fed.unwrap_or(After::Draining));
+        }
+        if fed.is_err() {
+            self.kill(index, Failure::Protocol);
         }
     }
 
@@ -604,6 +657,7 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
         let slot = &mut self.slots[index];
         if let Some(wire) = slot.wire.take() {
             self.sockets.ending(wire.socket());
+            self.transport.forget(slot.token(index));
         }
         slot.phase = Phase::Closed;
         self.unpark(index);
@@ -614,6 +668,7 @@ impl<'a, P: Pacer, R: Protocol> Worker<'a, P, R> {
         let now = sys::clock_ns();
         self.answers.clear();
         let slot = &mut self.slots[index];
+        self.transport.forget(slot.token(index));
         slot.wire = None;
         slot.in_flight = 0;
         let rests = matches!(how, Failure::Connect | Failure::NoLocalPort | Failure::NoDescriptor | Failure::Tls);

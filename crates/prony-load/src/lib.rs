@@ -31,6 +31,7 @@ mod source;
 mod surroundings;
 mod sys;
 mod tally;
+mod transport;
 mod watch;
 mod wire;
 
@@ -247,6 +248,8 @@ fn result_of(plan: &LoadPlan, outcomes: &[Outcome], scenario: Option<&Scenario>,
         schedule_lag: lag,
         per_second: in_second.into_iter().take((duration_ns / 1_000_000_000) as usize).collect(),
         threads: outcomes.iter().map(|o| o.usage).collect(),
+        // Where one thread had to fall back, the load is not called one of io_uring.
+        transport: outcomes.iter().map(|o| o.transport).min().unwrap_or_default(),
         in_flight_mean: if duration_ns == 0 { 0.0 } else { sum.in_flight_ns as f64 / duration_ns as f64 },
         sockets: sockets.facts(),
         intervals: Vec::new(),

@@ -19,6 +19,8 @@ pub struct Slot<L> {
     pub out: Vec<u8>,
     /// See `out`.
     pub sent: usize,
+    /// Whether it is among those that send before the next wait.
+    pub gathered: bool,
     /// Calls begun on this connection.
     pub begun: u32,
     /// Calls in flight.
@@ -58,12 +60,19 @@ impl<L> Slot<L> {
             phase: Phase::Closed,
             out: Vec::new(),
             sent: 0,
+            gathered: false,
             begun: 0,
             in_flight: 0,
             parked: 0,
             until: 0,
             may_connect: false,
         }
+    }
+
+    /// What tells its connection from all others of the thread; `index`: its own number.
+    #[inline]
+    pub fn token(&self, index: usize) -> u64 {
+        u64::from(self.generation) << 32 | index as u64
     }
 
     /// Whether calls may begin here, were there room.

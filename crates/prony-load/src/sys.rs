@@ -1,7 +1,9 @@
-//! The system calls of the load engine: sockets, epoll, clock, CPU time, descriptors. The only unsafe code of this crate.
+//! The system calls of the load engine: sockets, epoll, io_uring, clock, CPU time, descriptors. The only unsafe code of this crate.
 //!
 //! It knows nothing of HTTP, plans or results, and never enters a namespace: a socket belongs to the namespace of the
 //! thread that opens it. Invariant: every descriptor has exactly one owner and is closed when that owner is dropped.
+
+pub mod ring;
 
 use crate::target::Endpoint;
 use std::io;

@@ -6,17 +6,19 @@ mod server;
 mod sys;
 
 use prony_load::run;
+use prony_model::load::Transport;
 use prony_model::{LoadPlan, Nanos, Rate};
 use server::Nginx;
 use std::sync::atomic::AtomicBool;
 
 /// Allocations and responses of one load.
-fn cost(nginx: &Nginx, rate: Option<Rate>, keepalive: bool, millis: u64) -> (u64, u64) {
+fn cost(nginx: &Nginx, rate: Option<Rate>, keepalive: bool, transport: Transport, millis: u64) -> (u64, u64) {
     let plan = LoadPlan {
         connections: 8,
         threads: 1,
         rate,
         keepalive,
+        transport: Some(transport),
         warmup: Nanos(0),
         duration: Nanos::from_millis(millis),
         ..LoadPlan::to(&format!("http://127.0.0.1:{}/", nginx.port))
@@ -30,9 +32,12 @@ fn cost(nginx: &Nginx, rate: Option<Rate>, keepalive: bool, millis: u64) -> (u64
 #[test]
 fn allocations_do_not_grow_with_requests() {
     let Some(nginx) = Nginx::start() else { return };
-    for (rate, keepalive) in [(None, true), (Some(Rate(4000.0)), true), (None, false)] {
-        let (few, short) = cost(&nginx, rate, keepalive, 300);
-        let (many, long) = cost(&nginx, rate, keepalive, 1200);
+    let (open, ring, epoll) = (Some(Rate(4000.0)), Transport::IoUring, Transport::Epoll);
+    for (rate, keepalive, transport) in
+        [(None, true, ring), (None, true, epoll), (open, true, epoll), (None, false, epoll)]
+    {
+        let (few, short) = cost(&nginx, rate, keepalive, transport, 300);
+        let (many, long) = cost(&nginx, rate, keepalive, transport, 1200);
         assert!(long > short + 500, "{long} responses after {short}");
         // The result's texts may grow by a few reallocations, and each look at the progress makes a dozen; requests make none.
         assert!(many <= few + 100, "{few} allocations for {short} responses, {many} for {long}");

@@ -7,7 +7,9 @@ mod raw;
 
 use prony_load::{LoadError, run};
 use prony_model::{LoadPlan, Nanos, Rate};
-use raw::{BROKEN, Kind, PROTOCOL, READ, TIMEOUT, check, load, plan_to, read_request, resident_bytes, server, well};
+use raw::{
+    BROKEN, Kind, PROTOCOL, READ, TIMEOUT, TRANSPORTS, check, load, plan_to, read_request, resident_bytes, server, well,
+};
 use std::io::Write as _;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -165,9 +167,11 @@ fn odd_answers_are_answers() {
                 while read_request(&mut stream) && stream.write_all(answer.as_bytes()).is_ok() && stays {}
             },
         );
-        let result = load(&plan_to(port)).unwrap();
-        assert!(result.completed > 0, "{what}: {result:?}");
-        assert_eq!(result.errors.total(), 0, "{what}: {:?}", result.errors);
+        for transport in TRANSPORTS {
+            let result = load(&LoadPlan { transport, ..plan_to(port) }).unwrap();
+            assert!(result.completed > 0, "{what}: {result:?}");
+            assert_eq!(result.errors.total(), 0, "{what}: {:?}", result.errors);
+        }
     }
 }
 
@@ -182,9 +186,11 @@ fn one_byte_at_a_time_is_still_a_response() {
             }
         }
     });
-    let result = load(&plan_to(port)).unwrap();
-    assert!(result.completed > 0, "{result:?}");
-    assert_eq!(result.errors.total(), 0, "{:?}", result.errors);
+    for transport in TRANSPORTS {
+        let result = load(&LoadPlan { transport, ..plan_to(port) }).unwrap();
+        assert!(result.completed > 0, "{result:?}");
+        assert_eq!(result.errors.total(), 0, "{:?}", result.errors);
+    }
 }
 
 /// Many times what the load may hold is sent to it, whatever the time that takes: heads that each connection must bound, and
@@ -193,7 +199,8 @@ fn one_byte_at_a_time_is_still_a_response() {
 fn endless_answers_take_no_memory() {
     const SENT_BYTES: u64 = 512 << 20;
     const GROWN_BYTES_MAX: u64 = 64 << 20;
-    for first in ["HTTP/1.1 200 OK\r\nA: ", "HTTP/1.1 200 OK\r\n\r\n"] {
+    let firsts = ["HTTP/1.1 200 OK\r\nA: ", "HTTP/1.1 200 OK\r\n\r\n"];
+    for (first, transport) in firsts.into_iter().flat_map(|first| TRANSPORTS.map(|transport| (first, transport))) {
         let sent = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&sent);
         let port = server(move |mut stream| {
@@ -206,7 +213,7 @@ fn endless_answers_take_no_memory() {
             }
         });
         let before = resident_bytes();
-        let plan = LoadPlan { connections: 40, duration: Nanos::from_millis(600_000), ..plan_to(port) };
+        let plan = LoadPlan { connections: 40, duration: Nanos::from_millis(600_000), transport, ..plan_to(port) };
         let stop = AtomicBool::new(false);
         let most = AtomicU64::new(0);
         let result = run(&plan, &stop, &|_| {
@@ -284,10 +291,12 @@ fn a_server_that_closes_without_a_word_loses_little() {
             }
         }
     });
-    let result = load(&plan_to(port)).unwrap();
-    let lost = result.errors.read + result.errors.write;
-    assert!(result.completed > 0 && result.connections_opened > 4, "{result:?}");
-    assert_eq!(result.errors.total(), lost, "{:?}", result.errors);
-    // At most the fourth request of each connection.
-    assert!(lost * 3 <= result.responses_total + 12, "{lost} of {}", result.responses_total);
+    for transport in TRANSPORTS {
+        let result = load(&LoadPlan { transport, ..plan_to(port) }).unwrap();
+        let lost = result.errors.read + result.errors.write;
+        assert!(result.completed > 0 && result.connections_opened > 4, "{result:?}");
+        assert_eq!(result.errors.total(), lost, "{:?}", result.errors);
+        // At most the fourth request of each connection.
+        assert!(lost * 3 <= result.responses_total + 12, "{lost} of {}", result.responses_total);
+    }
 }

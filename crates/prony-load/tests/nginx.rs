@@ -5,6 +5,7 @@
 mod server;
 
 use prony_load::run;
+use prony_model::load::Transport;
 use prony_model::{Arrivals, LoadPlan, LoadResult, Nanos, Rate, RequestSpec};
 use server::Nginx;
 use std::sync::atomic::AtomicBool;
@@ -33,8 +34,14 @@ fn column(lines: &[String], n: usize) -> Vec<u64> {
 
 #[test]
 fn keepalive_counts_what_nginx_served() {
+    for transport in [Transport::Epoll, Transport::IoUring] {
+        keepalive_by(transport);
+    }
+}
+
+fn keepalive_by(transport: Transport) {
     let Some(nginx) = Nginx::start() else { return };
-    let result = load(&nginx, |_| {});
+    let result = load(&nginx, |plan| plan.transport = Some(transport));
     let log = nginx.log(result.responses_total);
     assert_eq!(log.len() as u64, result.responses_total);
     assert!(result.completed > 0 && result.completed <= result.responses_total, "{result:?}");
@@ -86,17 +93,22 @@ fn weights_hold_and_statuses_are_counted() {
 
 #[test]
 fn bodies_arrive_whole() {
-    const BODY: usize = 3_000_000;
-    let Some(nginx) = Nginx::start() else { return };
-    let result = load(&nginx, |plan| {
-        plan.method = "POST".into();
-        plan.body = vec![b'x'; BODY];
-        plan.requests = vec![spec("/post", 1.0)];
-    });
-    let log = nginx.log(result.responses_total);
-    assert_eq!(log.len() as u64, result.responses_total);
-    assert_eq!(result.errors.total(), 0, "{:?}", result.errors);
-    assert!(column(&log, 2).iter().all(|bytes| (BODY..BODY + 200).contains(&(*bytes as usize))), "{log:?}");
+    // One that leaves with others, and one that is too long for that.
+    for (body, transport) in
+        [(3_000_000, Transport::Epoll), (100_000, Transport::IoUring), (3_000_000, Transport::IoUring)]
+    {
+        let Some(nginx) = Nginx::start() else { return };
+        let result = load(&nginx, |plan| {
+            plan.method = "POST".into();
+            plan.body = vec![b'x'; body];
+            plan.requests = vec![spec("/post", 1.0)];
+            plan.transport = Some(transport);
+        });
+        let log = nginx.log(result.responses_total);
+        assert_eq!(log.len() as u64, result.responses_total);
+        assert_eq!(result.errors.total(), 0, "{:?}", result.errors);
+        assert!(column(&log, 2).iter().all(|bytes| (body..body + 200).contains(&(*bytes as usize))), "{log:?}");
+    }
 }
 
 #[test]

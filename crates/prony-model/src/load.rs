@@ -54,6 +54,17 @@ pub enum Protocol {
     Http2,
 }
 
+/// How a generator thread sends, receives and waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// epoll(7): works everywhere.
+    #[default]
+    Epoll,
+    /// io_uring(7): less CPU time for the same, where the kernel allows it (Linux 6.1 or later).
+    IoUring,
+}
+
 /// Everything the engine needs to know of one load. Self-contained: no file is read later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPlan {
@@ -68,6 +79,10 @@ pub struct LoadPlan {
     /// How connections of an `https` URL are secured.
     #[serde(default)]
     pub tls: TlsPlan,
+    /// How threads send and receive; none: io_uring where it gains, epoll elsewhere. io_uring falls back to epoll in open
+    /// loop, with TLS, on Unix sockets, and where the kernel refuses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
     /// Connect there instead of to the URL's host: `ADDRESS:PORT` or `unix:PATH`, connections in turn.
     #[serde(default)]
     pub connect_to: Vec<String>,
@@ -148,6 +163,7 @@ impl LoadPlan {
             protocol: Protocol::default(),
             depth: 1,
             tls: TlsPlan::default(),
+            transport: None,
             connect_to: Vec::new(),
             all_addresses: false,
             sources: Vec::new(),
@@ -423,6 +439,9 @@ pub struct LoadResult {
     pub intervals: Vec<LoadInterval>,
     /// CPU use of each generator thread.
     pub threads: Vec<ThreadUse>,
+    /// How they sent and received.
+    #[serde(default)]
+    pub transport: Transport,
     /// Requests in flight, as a mean over the counted time.
     pub in_flight_mean: f64,
     /// What the kernel said of the connections; none without TCP.

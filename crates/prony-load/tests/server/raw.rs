@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "not every test binary needs everything")]
 
 use prony_load::{LoadError, run};
+use prony_model::load::Transport;
 use prony_model::{ErrorCounts, LoadPlan, LoadResult, Nanos};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// A load that is not over by then does not end. Generous, for a machine that does other things.
 const TOO_LONG: Duration = Duration::from_secs(30);
+
+/// Every way to carry a load of plain connections. A kernel that refuses io_uring carries it by epoll twice.
+pub const TRANSPORTS: [Option<Transport>; 2] = [Some(Transport::Epoll), Some(Transport::IoUring)];
 
 /// What a misbehaviour is counted as.
 pub struct Kind {
@@ -113,18 +117,37 @@ impl<P: Fn(u16) -> LoadPlan, W: Fn(TcpStream) + Send + Sync + Copy + 'static> Tr
     /// connection: the load goes on with the others.
     pub fn check(&self, what: &str, kind: &Kind, hostile: impl Fn(TcpStream) + Send + Sync + 'static) {
         let hostile = Arc::new(hostile);
-        let result = self.load(kind, 1, Arc::clone(&hostile));
+        let secured = (self.plan)(1).url.starts_with("https");
+        for transport in TRANSPORTS.into_iter().skip(usize::from(secured)) {
+            self.check_by(transport, &format!("{what}, {transport:?}"), kind, Arc::clone(&hostile));
+        }
+    }
+
+    fn check_by(
+        &self,
+        transport: Option<Transport>,
+        what: &str,
+        kind: &Kind,
+        hostile: Arc<impl Fn(TcpStream) + Send + Sync + 'static>,
+    ) {
+        let result = self.load(transport, kind, 1, Arc::clone(&hostile));
         let count = (kind.count)(&result.errors);
         assert_eq!(result.completed, 0, "{what}: {result:?}");
         assert!(count > 0, "{what} counts as {}: {:?}", kind.name, result.errors);
         assert_eq!(result.errors.total(), count, "{what} counts as {}: {:?}", kind.name, result.errors);
-        let result = self.load(kind, 2, hostile);
+        let result = self.load(transport, kind, 2, hostile);
         let count = (kind.count)(&result.errors);
         assert!(result.completed > 0 && count > 0, "{what}, half of the time: {result:?}");
     }
 
     /// One connection of `one_of` misbehaves.
-    fn load(&self, kind: &Kind, one_of: u64, hostile: Arc<impl Fn(TcpStream) + Send + Sync + 'static>) -> LoadResult {
+    fn load(
+        &self,
+        transport: Option<Transport>,
+        kind: &Kind,
+        one_of: u64,
+        hostile: Arc<impl Fn(TcpStream) + Send + Sync + 'static>,
+    ) -> LoadResult {
         let (well, asked_first) = (self.well, self.asked_first);
         let port = numbered_server(move |number, stream| {
             match number.checked_sub(asked_first).is_some_and(|n| n % one_of == 0) {
@@ -136,7 +159,7 @@ impl<P: Fn(u16) -> LoadPlan, W: Fn(TcpStream) + Send + Sync + Copy + 'static> Tr
         let timeout = if kind.waits { Nanos::from_millis(100) } else { plan.timeout };
         // Where what misbehaves ends at once, good connections must end as well, or soon there would be only good ones.
         let requests_per_connection = (one_of > 1 && !kind.waits).then_some(50);
-        load(&LoadPlan { timeout, requests_per_connection, ..plan }).unwrap()
+        load(&LoadPlan { timeout, requests_per_connection, transport, ..plan }).unwrap()
     }
 }
 
