@@ -199,6 +199,9 @@ pub(crate) struct ConnectionArgs {
     /// Local address that connections come from, or a range like 127.0.0.2-127.0.0.9. Repeated: in turn
     #[arg(long = "source", value_name = "IP[-IP]")]
     pub sources: Vec<String>,
+    /// Send and receive by epoll only. Closed loops of kept HTTP/1.1 connections go through io_uring where the kernel allows it
+    #[arg(long)]
+    pub no_io_uring: bool,
 }
 
 /// How an https URL is secured.

@@ -4,6 +4,7 @@ use super::{above_zero, read_text};
 use crate::BadArgument;
 use crate::cli::{ConnectionArgs, TlsArgs};
 use anyhow::Result;
+use prony_model::load::Transport;
 use prony_model::{LoadPlan, Protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -44,6 +45,9 @@ pub(super) fn set(args: &ConnectionArgs, plan: &mut LoadPlan) -> Result<()> {
     if !args.sources.is_empty() {
         let ranges = args.sources.iter().map(|text| sources(text)).collect::<Result<Vec<_>>>()?;
         plan.sources = ranges.concat();
+    }
+    if args.no_io_uring {
+        plan.transport = Some(Transport::Epoll);
     }
     Ok(())
 }
