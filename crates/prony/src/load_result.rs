@@ -5,7 +5,7 @@
 use crate::cli::LoadArgs;
 use crate::{Exit, calibrate, otlp, output};
 use anyhow::Result;
-use prony_model::{LoadPlan, LoadResult, Protocol, ThresholdResult};
+use prony_model::{LoadPlan, LoadResult, ThresholdResult};
 use prony_report::load_output::LoadOutput;
 
 /// Tells the result in every way that was asked for.
