@@ -139,9 +139,9 @@ impl Ring {
             return false;
         }
         let (from, to) = (self.used, self.used + bytes.len());
-        self.memory.to_send()[from..to].copy_from_slice(bytes);
+        self.memory.outbox()[from..to].copy_from_slice(bytes);
         // At once and in full, or we are told: so the kernel does not come back to these bytes later.
-        let send = opcode::Send::new(Fixed(number), self.memory.to_send()[from..to].as_ptr(), bytes.len() as u32)
+        let send = opcode::Send::new(Fixed(number), self.memory.outbox()[from..to].as_ptr(), bytes.len() as u32)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL)
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS);
@@ -154,7 +154,7 @@ impl Ring {
     /// The bytes of the send of this batch.
     pub fn sent(&mut self, token: u64) -> &[u8] {
         let (from, to) = self.sends.iter().find(|send| send.0 == token).map_or((0, 0), |send| (send.1, send.2));
-        &self.memory.to_send()[from..to]
+        &self.memory.outbox()[from..to]
     }
 
     /// Hands over what waits for it, and waits until something is done, at most `wait_ns`. A signal ends it too.
@@ -293,7 +293,7 @@ impl Memory {
     }
 
     #[inline]
-    fn to_send(&mut self) -> &mut [u8] {
+    fn outbox(&mut self) -> &mut [u8] {
         // SAFETY: within the mapping, which begins as zeros. The kernel only reads it, and only within io_uring_enter.
         unsafe { std::slice::from_raw_parts_mut(self.at.add(Self::SENDS_AT), SEND_BYTES) }
     }
