@@ -50,7 +50,7 @@ fn a_load_whose_terminal_hangs_up_ends() {
     let home = scratch();
     let pid_file = home.path().join("pid");
     let (binary, url) = (env!("CARGO_BIN_EXE_prony"), server());
-    let line = format!("stty rows 24 cols 80; echo $$ >{}; exec {binary} load -c 1 -d 2 {url}", pid_file.display());
+    let line = format!("stty rows 24 cols 80; echo $$ >'{}'; exec '{binary}' load -c 1 -d 2 {url}", pid_file.display());
     // `script` (util-linux) gives the load a terminal of its own, which goes with it.
     let mut script = Command::new("script")
         .args(["-qfc", &line, "/dev/null"])

@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_a_dash() {
         let block = load_block(&LoadPlan::to("http://127.0.0.1/"), &LoadResult::default(), true);
-        assert!(block.contains("\n    Latency          -         -        -        -\n"), "{block}");
+        assert!(block.contains("\n    Latency        -         -        -          -\n"), "{block}");
         assert!(!block.contains("Latency Distribution"), "{block}");
         let replay = LoadPlan { duration: prony_model::Nanos(1_099_903_475), ..LoadPlan::to("http://127.0.0.1/") };
         assert!(load_block(&replay, &LoadResult::default(), false).starts_with("Running 1.1s test @ "));
