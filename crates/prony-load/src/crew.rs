@@ -249,7 +249,7 @@ impl Crew<'_> {
         worker.run(told.halt, told.published).map_err(|source| match T::NAME {
             Transport::Epoll => cannot_wait(source),
             Transport::IoUring => {
-                LoadError::System { call: "io_uring_enter", source, next: "set `transport` of the plan to `epoll`" }
+                LoadError::System { call: "io_uring_enter", source, next: "go by epoll: `--no-io-uring`" }
             }
         })
     }

@@ -1,8 +1,8 @@
 //! The loop of one thread: pacer x protocol x stop rule.
 //!
 //! One loop serves closed and open loads, every protocol and every transport; what differs is the [`Pacer`], the [`Protocol`]
-//! and the [`Transport`], chosen when the code is compiled. Invariant: between the first and the last request nothing is allocated, locked or logged, and the
-//! clock is read at most twice per request.
+//! and the [`Transport`], chosen when the code is compiled. Invariant: between the first and the last request nothing is
+//! allocated, locked or logged, and the clock is read at most twice per request.
 
 use crate::live::{Published, Usage};
 use crate::pacer::Pacer;
@@ -389,9 +389,7 @@ impl<'a, P: Pacer, R: Protocol, T: Transport> Worker<'a, P, R, T> {
         match watched {
             Ok(0) => {}
             Ok(sent) => {
-                self.slots[index].phase = Phase::Open;
-                self.transport.opened(token);
-                self.tally.connections_opened += u64::from(self.counting);
+                self.opened(index);
                 self.sent(index, sent);
             }
             Err(error) => self.kill(index, connect_failure(&error)),
@@ -496,7 +494,6 @@ impl<'a, P: Pacer, R: Protocol, T: Transport> Worker<'a, P, R, T> {
 
     fn finish_connect(&mut self, index: usize, flags: u32) {
         let slot = &mut self.slots[index];
-        let token = slot.token(index);
         let Some(wire) = &mut slot.wire else { return };
         if flags & sys::FAILED != 0 {
             let error = wire.socket().failure();
@@ -505,12 +502,19 @@ impl<'a, P: Pacer, R: Protocol, T: Transport> Worker<'a, P, R, T> {
         if flags & sys::WRITABLE == 0 {
             return;
         }
-        slot.phase = Phase::Open;
-        self.transport.opened(token);
-        self.tally.connections_opened += u64::from(self.counting);
-        if let Err(error) = wire.connected() {
+        let connected = wire.connected();
+        self.opened(index);
+        if let Err(error) = connected {
             self.kill(index, failure_of(&error, Failure::Tls));
         }
+    }
+
+    /// A connection is made.
+    fn opened(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        slot.phase = Phase::Open;
+        self.transport.opened(slot.token(index));
+        self.tally.connections_opened += u64::from(self.counting);
     }
 
     /// Receives until the wire is empty, and handles the answers.

@@ -106,13 +106,13 @@ impl Response {
     #[inline]
     pub fn feed(&mut self, bytes: &[u8], mut capture: Option<&mut Captured>) -> Result<Fed, Malformed> {
         let mut at = 0;
-        if capture.is_none() && self.recall(bytes) {
+        let fresh = self.stage == Stage::Status && self.head_bytes == 0 && self.line.is_empty();
+        if fresh && capture.is_none() && self.recall(bytes) {
             at = self.known.len();
             if self.end_of_head()? {
                 return Ok(self.complete(at));
             }
         }
-        let fresh = at == 0 && self.stage == Stage::Status && self.head_bytes == 0 && self.line.is_empty();
         while at < bytes.len() {
             let rest = &bytes[at..];
             match self.stage {
@@ -161,15 +161,15 @@ impl Response {
         (self.stage == Stage::UntilClose).then_some(Fed::Complete { status: self.said.status, close: true, used: 0 })
     }
 
-    /// Whether the bytes begin with the head that is known. It is taken as read then, up to its empty line.
+    /// Whether the bytes, with which a head begins, begin with the one that is known. It is taken as read then, up to its
+    /// empty line.
     #[inline]
     fn recall(&mut self, bytes: &[u8]) -> bool {
-        let begins = self.stage == Stage::Status && self.head_bytes == 0 && self.line.is_empty();
-        if !begins || self.known.is_empty() || !bytes.starts_with(&self.known) {
-            return false;
+        let known = !self.known.is_empty() && bytes.starts_with(&self.known);
+        if known {
+            self.said = self.known_said;
         }
-        self.said = self.known_said;
-        true
+        known
     }
 
     /// Keeps a head that arrived in one piece. An interim one is followed by another in any case.
