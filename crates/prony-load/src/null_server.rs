@@ -6,8 +6,8 @@
 
 mod channel;
 mod desk;
-mod sys;
 
+use crate::sys::{self, Epoll};
 use channel::Channel;
 use desk::{Answer, Desk};
 use prony_model::Protocol;
@@ -19,10 +19,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use sys::{Epoll, Ready};
 
 /// How often the thread looks whether it shall end. A guess: nobody notices 20 ms at the end of a calibration.
-const STOP_EVERY_MS: i32 = 20;
+const STOP_EVERY_NS: u64 = 20_000_000;
+/// Events taken at once. Measured for the engine: more change nothing at 1000 connections.
+const EVENTS: usize = 256;
 /// Bytes received at once. A guess: more requests than any depth of pipelining brings.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Descriptors wanted: both sides of 1024 connections, which may be in one process, and what else is open. A guess.
@@ -143,7 +144,7 @@ struct Service {
 impl Service {
     fn new(listener: TcpListener, answer: NullAnswer, speech: NullSpeech) -> io::Result<Self> {
         let epoll = Epoll::new()?;
-        epoll.watch_listener(listener.as_raw_fd())?;
+        epoll.watch_listener(&listener, listener.as_raw_fd() as u64)?;
         Ok(Self {
             listener,
             epoll,
@@ -156,14 +157,15 @@ impl Service {
     }
 
     fn run(mut self, stop: &AtomicBool) {
-        let mut ready = Vec::new();
+        let mut events = [sys::NO_EVENT; EVENTS];
         while !stop.load(Ordering::Relaxed) {
-            self.epoll.wait(&mut ready, STOP_EVERY_MS);
-            for Ready { fd, hung_up } in ready.drain(..) {
-                if fd == self.listener.as_raw_fd() {
+            let Ok(count) = self.epoll.wait(&mut events, STOP_EVERY_NS) else { return };
+            for event in &events[..count] {
+                let (token, flags) = (event.u64, event.events);
+                if token == self.listener.as_raw_fd() as u64 {
                     self.accept();
                 } else {
-                    self.serve(fd, hung_up);
+                    self.serve(token as RawFd, flags & sys::HUNG_UP != 0);
                 }
             }
         }
@@ -179,8 +181,8 @@ impl Service {
             };
             let fd = stream.as_raw_fd();
             let prepared = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
-            let Ok(channel) = prepared.and_then(|()| Channel::new(stream, self.tls.as_ref())) else { continue };
-            if self.epoll.watch_peer(fd).is_ok() {
+            let watched = prepared.and_then(|()| self.epoll.watch(&stream, fd as u64, true));
+            if let Ok(channel) = watched.and_then(|()| Channel::new(stream, self.tls.as_ref())) {
                 let desk = match self.protocol {
                     Protocol::Http1 => Desk::heads(),
                     Protocol::Http2 => Desk::frames(),

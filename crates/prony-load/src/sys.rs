@@ -8,7 +8,7 @@ pub mod ring;
 use crate::target::Endpoint;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -140,6 +140,12 @@ impl Socket {
     }
 }
 
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 fn checked(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -186,7 +192,11 @@ pub type Event = libc::epoll_event;
 /// An event that says nothing, to fill a list with.
 pub const NO_EVENT: Event = libc::epoll_event { events: 0, u64: 0 };
 
+/// Bytes, their end, and a failure, each told once.
+const EDGES: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
+
 /// A set of sockets to wait for.
+#[derive(Debug)]
 pub struct Epoll(OwnedFd);
 
 impl Epoll {
@@ -203,21 +213,24 @@ impl Epoll {
 
     /// Watches a socket until it is closed. Edge-triggered: one epoll_ctl in the life of a connection, and the kernel does not
     /// look at it again at every wait. `sends`: there will be something to send, so that room for it is told too.
-    pub fn watch(&self, socket: &Socket, token: u64, sends: bool) -> io::Result<()> {
-        let room = if sends { WRITABLE } else { 0 };
-        self.control(libc::EPOLL_CTL_ADD, socket, token, room)
+    pub fn watch(&self, socket: &impl AsFd, token: u64, sends: bool) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, socket, token, if sends { EDGES | WRITABLE } else { EDGES })
+    }
+
+    /// Tells of waiting connections until all are taken.
+    pub fn watch_listener(&self, listener: &impl AsFd, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, listener, token, libc::EPOLLIN as u32)
     }
 
     /// Looks at a watched socket anew: whatever is ready now is told once more.
     pub fn watch_again(&self, socket: &Socket, token: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, socket, token, WRITABLE)
+        self.control(libc::EPOLL_CTL_MOD, socket, token, EDGES | WRITABLE)
     }
 
-    fn control(&self, operation: libc::c_int, socket: &Socket, token: u64, room: u32) -> io::Result<()> {
-        let events = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32 | room;
+    fn control(&self, operation: libc::c_int, of: &impl AsFd, token: u64, events: u32) -> io::Result<()> {
         let mut event = libc::epoll_event { events, u64: token };
         // SAFETY: `event` outlives the call; both descriptors are open because their owners are borrowed.
-        checked(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, socket.0.as_raw_fd(), &mut event) })
+        checked(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, of.as_fd().as_raw_fd(), &mut event) })
     }
 
     /// Waits until something happens, at most `wait_ns`. A signal counts as nothing happened.

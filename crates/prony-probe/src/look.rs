@@ -35,6 +35,9 @@ const BURSTS: u32 = 24;
 /// 150 per second.
 const QUICK_STEPS_MIN: usize = 3;
 const QUICK_LOOKS_MIN: u32 = 1000;
+/// The kernel copies a write page by page and lengthens the file after each, so a quick look may see a part of a write
+/// that ends at a multiple of this. (`generic_perform_write` of Linux; seen here on ext4.) Larger pages are multiples.
+const PAGE_BYTES: u64 = 4096;
 /// Logs that are looked at closely.
 const LOGS_MAX: usize = 4;
 /// Tail of a log from which the length of lines is taken.
@@ -92,9 +95,7 @@ struct Log {
     path: PathBuf,
     file: File,
     first_size: u64,
-    /// Growths that a quick look saw since the look before it, and how many looks were quick.
-    steps: Vec<u64>,
-    quick_looks: u32,
+    quick: QuickSteps,
     /// Growths from tick to tick.
     slow_steps: Vec<u64>,
     tick_size: u64,
@@ -111,8 +112,7 @@ fn open_logs(facts: &mut Facts, paths: Vec<PathBuf>) -> Vec<Log> {
                 path,
                 file,
                 first_size,
-                steps: Vec::new(),
-                quick_looks: 0,
+                quick: QuickSteps::default(),
                 slow_steps: Vec::new(),
                 tick_size: first_size,
                 glances: 0,
@@ -135,22 +135,53 @@ fn glance(logs: &mut [Log], held: &BTreeSet<PathBuf>) {
 /// Quick looks at all logs. Spins between them: a sleep would be longer than the spacing. A look that comes late,
 /// because the scheduler gave the CPU to others, may see many writes at once and does not count as a step.
 fn burst(logs: &mut [Log]) {
-    let mut sizes: Vec<u64> = logs.iter().map(Log::size).collect();
+    for log in logs.iter_mut() {
+        let size = log.size();
+        log.quick.see(size, false);
+    }
     let mut last_look = Instant::now();
     for _ in 0..LOOKS_PER_BURST {
         let next = Instant::now() + LOOK_SPACING;
-        for (log, last) in logs.iter_mut().zip(&mut sizes) {
+        for log in logs.iter_mut() {
             let size = log.size();
-            if last_look.elapsed() <= LATE {
-                log.quick_looks += 1;
-                log.steps.extend(size.checked_sub(*last).filter(|step| *step > 0));
-            }
-            *last = size;
+            log.quick.see(size, last_look.elapsed() <= LATE);
         }
         last_look = Instant::now();
         while Instant::now() < next {
             std::hint::spin_loop();
         }
+    }
+}
+
+/// Growths of a file between quick looks.
+#[derive(Debug, Default)]
+struct QuickSteps {
+    steps: Vec<u64>,
+    looks: u32,
+    last_size: u64,
+    /// A growth that ended at a page: the rest of its write may follow.
+    unfinished: u64,
+    /// Whether the first look itself may have fallen into a write, so that the next growth is only its rest.
+    torn: bool,
+}
+
+impl QuickSteps {
+    /// Takes the size of the file, and whether this look came quickly after the one before.
+    fn see(&mut self, size: u64, quick: bool) {
+        let grown = size.checked_sub(self.last_size).filter(|_| quick);
+        self.last_size = size;
+        let at_page = size.is_multiple_of(PAGE_BYTES);
+        self.looks += u32::from(quick);
+        self.unfinished += grown.unwrap_or(0);
+        match grown {
+            None => self.torn = at_page,
+            Some(grown) if grown > 0 && at_page => return,
+            Some(_) => {
+                self.steps.extend((self.unfinished > 0 && !self.torn).then_some(self.unfinished));
+                self.torn = false;
+            }
+        }
+        self.unfinished = 0;
     }
 }
 
@@ -164,10 +195,10 @@ impl Log {
     /// Bytes per write. Between two quick looks there may be several writes, but no part of one, so the small growths
     /// are those of one write.
     fn step(&mut self) -> Option<u64> {
-        if self.steps.len() < QUICK_STEPS_MIN && self.quick_looks >= QUICK_LOOKS_MIN {
+        if self.quick.steps.len() < QUICK_STEPS_MIN && self.quick.looks >= QUICK_LOOKS_MIN {
             return median(&mut self.slow_steps);
         }
-        lower_tenth(&mut self.steps)
+        lower_tenth(&mut self.quick.steps)
     }
 
     /// Its size; a file that cannot be asked has not grown.
@@ -361,6 +392,21 @@ mod tests {
         assert_eq!(lower_tenth(&mut growths), Some(242));
         assert_eq!(lower_tenth(&mut [65_400; 3]), Some(65_400));
         assert_eq!(lower_tenth(&mut []), None);
+    }
+
+    #[test]
+    fn a_write_that_is_seen_in_parts_is_one_step() {
+        let steps = |first: u64, sizes: &[u64]| {
+            let mut quick = QuickSteps::default();
+            quick.see(first, false);
+            sizes.iter().for_each(|size| quick.see(*size, true));
+            quick.steps
+        };
+        assert_eq!(steps(100, &[4096, 8192, 8240]), [8140], "page by page");
+        assert_eq!(steps(100, &[4096, 4096, 4170]), [3996, 74], "a write may end at a page");
+        assert_eq!(steps(0, &[4096, 4096, 8192, 8192]), [4096], "the first look may have torn one");
+        assert_eq!(steps(4096, &[8240, 16_380]), [8140], "a rest is no write");
+        assert_eq!(steps(4096, &[4096, 8240]), [4144], "nothing grew after the first look: it tore none");
     }
 
     #[test]
