@@ -138,8 +138,11 @@ impl Crew<'_> {
                 Ok(outcome) => outcome,
                 Err(panic) => std::panic::resume_unwind(panic),
             };
-            let outcomes = workers.into_iter().map(join).collect::<Result<Vec<_>, _>>()?;
-            let intervals = watch.into_intervals(&outcomes);
+            let mut outcomes = workers.into_iter().map(join).collect::<Result<Vec<_>, _>>()?;
+            let intervals = watch.into_intervals(&published, &outcomes);
+            for (outcome, published) in outcomes.iter_mut().zip(&published) {
+                published.give_back(&mut outcome.tally, self.plan.is_open_loop());
+            }
             Ok(Worked { outcomes, intervals })
         })
     }

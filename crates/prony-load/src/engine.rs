@@ -736,7 +736,7 @@ impl<'a, P: Pacer, R: Protocol, T: Transport> Worker<'a, P, R, T> {
             }
         }
         let open = self.slots.iter().filter(|slot| slot.wire.is_some()).count();
-        published.tell(&self.tally, P::SCHEDULED, self.in_flight, open as u64);
+        published.tell(&mut self.tally, P::SCHEDULED, self.in_flight, open as u64);
         self.counting = self.share.counted.holds(now);
         let edges = [self.share.counted.start_ns, self.share.counted.end_ns];
         let next_edge = edges.into_iter().find(|edge| *edge > now).unwrap_or(u64::MAX);

@@ -134,6 +134,11 @@ impl Tally {
         }
     }
 
+    /// The latency that counts: from the intended time if requests have one.
+    pub fn latency_told(&mut self, scheduled: bool) -> &mut Histogram {
+        if scheduled { &mut self.latency } else { &mut self.latency_actual }
+    }
+
     /// A request begins. `scheduled`: it had an intended time of its own.
     #[inline]
     pub fn begun(&mut self, intended: u64, now: u64, scheduled: bool) {

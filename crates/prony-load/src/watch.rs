@@ -4,7 +4,7 @@
 //! load add up to its result.
 
 use crate::engine::Outcome;
-use crate::live::{Published, Snapshot};
+use crate::live::{Durations, Published, Snapshot};
 use crate::sys;
 use prony_model::load::{LoadInterval, LoadPlan, LoadProgress};
 use prony_model::{ErrorCounts, Nanos};
@@ -19,22 +19,20 @@ pub struct Watch {
     warmup: Nanos,
     total: Nanos,
     scheduled: bool,
-    /// Since the counted time began, at the last look.
-    seen: Totals,
+    /// Since the last look.
+    times: Durations,
     /// CPU of each thread at the last look: when, and how much it had used in microseconds.
     cpu: Vec<(u64, f64)>,
     intervals: Option<Intervals>,
 }
 
 /// Counts over all threads since the counted time began.
-#[derive(Clone, Default)]
+#[derive(Clone, Copy, Default)]
 struct Totals {
     intended: u64,
     sent: u64,
     completed: u64,
     errors: ErrorCounts,
-    latency: Histogram,
-    lag: Histogram,
 }
 
 /// The stretches told so far, and where the last one ended.
@@ -43,6 +41,8 @@ struct Intervals {
     told: Vec<LoadInterval>,
     end: Nanos,
     seen: Totals,
+    /// Since the last one ended.
+    latency: Histogram,
 }
 
 impl Watch {
@@ -53,7 +53,7 @@ impl Watch {
             warmup: plan.warmup,
             total: Nanos(plan.warmup.0 + plan.duration.0),
             scheduled: plan.is_open_loop(),
-            seen: Totals::default(),
+            times: Durations::default(),
             cpu: Vec::new(),
             intervals: plan.intervals.then(Intervals::default),
         }
@@ -61,45 +61,52 @@ impl Watch {
 
     /// What the threads told since the last look.
     pub fn look(&mut self, published: &[Published]) -> LoadProgress {
-        let told: Vec<Box<Snapshot>> = published.iter().filter_map(Published::latest).collect();
+        self.times.clear();
+        let told: Vec<Snapshot> = published.iter().filter_map(|p| p.look(&mut self.times)).collect();
         let mut totals = Totals::default();
         told.iter().for_each(|snapshot| totals.add_snapshot(snapshot));
         let at_ns = told.iter().map(|s| s.at_ns).max().unwrap_or_else(sys::clock_ns);
         if let Some(intervals) = self.intervals.as_mut().filter(|_| !told.is_empty()) {
-            intervals.see(Nanos(at_ns.saturating_sub(self.epoch_ns + self.warmup.0)), &totals, INTERVAL);
+            let at = Nanos(at_ns.saturating_sub(self.epoch_ns + self.warmup.0));
+            intervals.see(at, totals, &self.times.latency, INTERVAL);
         }
         let elapsed = Nanos(at_ns.saturating_sub(self.epoch_ns)).min(self.total);
-        let cpu = self.cpu_shares(&told);
-        let lag = totals.lag.since(&self.seen.lag);
-        let latency = totals.latency.since(&self.seen.latency).to_latency();
-        self.seen = totals;
+        let lag = &self.times.lag;
         LoadProgress {
             elapsed,
             total: self.total,
             warming_up: elapsed < self.warmup,
-            intended: self.seen.intended,
-            sent: self.seen.sent,
-            completed: self.seen.completed,
+            intended: totals.intended,
+            sent: totals.sent,
+            completed: totals.completed,
             in_flight: told.iter().map(|s| s.in_flight).sum(),
             connections: told.iter().map(|s| s.connections).sum(),
-            errors: self.seen.errors,
-            latency,
-            cpu,
+            errors: totals.errors,
+            latency: self.times.latency.to_latency(),
             lag_us_p99: (self.scheduled && lag.count() > 0).then(|| lag.quantile_us(0.99)),
+            cpu: self.cpu_shares(&told),
         }
     }
 
-    /// The intervals of the load, the last one ended by what the threads brought.
-    pub fn into_intervals(self, outcomes: &[Outcome]) -> Vec<LoadInterval> {
+    /// The intervals of the load, the last one ended by what the threads brought, who have all ended.
+    pub fn into_intervals(mut self, published: &[Published], outcomes: &[Outcome]) -> Vec<LoadInterval> {
         let Some(mut intervals) = self.intervals else { return Vec::new() };
+        self.times.clear();
+        let rest = &mut self.times;
+        for published in published {
+            published.look(rest);
+        }
         let mut totals = Totals::default();
-        outcomes.iter().for_each(|outcome| totals.add_outcome(outcome, self.scheduled));
+        for outcome in outcomes {
+            totals.add_outcome(outcome);
+            rest.latency.merge(if self.scheduled { &outcome.tally.latency } else { &outcome.tally.latency_actual });
+        }
         let length = outcomes.iter().map(|o| o.tally.counted.end_ns - o.tally.counted.start_ns).max().unwrap_or(0);
-        intervals.see(Nanos(length), &totals, Nanos(0));
+        intervals.see(Nanos(length), totals, &rest.latency, Nanos(0));
         intervals.told
     }
 
-    fn cpu_shares(&mut self, told: &[Box<Snapshot>]) -> Vec<f64> {
+    fn cpu_shares(&mut self, told: &[Snapshot]) -> Vec<f64> {
         let now: Vec<(u64, f64)> = told.iter().map(|s| (s.at_ns, s.cpu_us)).collect();
         let before = std::mem::replace(&mut self.cpu, now);
         let share = |((from, used_0), (to, used)): (&(u64, f64), &(u64, f64))| {
@@ -116,27 +123,26 @@ impl Totals {
         self.sent += snapshot.sent;
         self.completed += snapshot.completed;
         self.errors.add(&snapshot.errors);
-        self.latency.merge(&snapshot.latency);
-        self.lag.merge(&snapshot.lag);
     }
 
-    fn add_outcome(&mut self, outcome: &Outcome, scheduled: bool) {
+    fn add_outcome(&mut self, outcome: &Outcome) {
         let tally = &outcome.tally;
         self.intended += tally.intended;
         self.sent += tally.sent;
         self.completed += tally.completed;
         self.errors.add(&tally.errors);
-        self.latency.merge(if scheduled { &tally.latency } else { &tally.latency_actual });
     }
 }
 
 impl Intervals {
-    /// Ends an interval at `at` (since the counted time began), if it would be long enough.
-    fn see(&mut self, at: Nanos, totals: &Totals, length_min: Nanos) {
+    /// Ends an interval at `at` (since the counted time began), if it would be long enough. `latency` is that since the last
+    /// call.
+    fn see(&mut self, at: Nanos, totals: Totals, latency: &Histogram, length_min: Nanos) {
+        self.latency.merge(latency);
         if at.0 <= self.end.0 || at.0 - self.end.0 < length_min.0 {
             return;
         }
-        let seen = std::mem::replace(&mut self.seen, totals.clone());
+        let seen = std::mem::replace(&mut self.seen, totals);
         self.told.push(LoadInterval {
             from: self.end,
             to: at,
@@ -144,8 +150,9 @@ impl Intervals {
             sent: totals.sent - seen.sent,
             completed: totals.completed - seen.completed,
             failed: totals.errors.total() - seen.errors.total(),
-            latency: totals.latency.since(&seen.latency).to_latency(),
+            latency: self.latency.to_latency(),
         });
+        self.latency.clear();
         self.end = at;
     }
 }
@@ -154,21 +161,21 @@ impl Intervals {
 mod tests {
     use super::*;
 
-    fn totals(completed: u64, latency_ns: &[u64]) -> Totals {
-        let mut totals = Totals { completed, sent: completed, intended: completed, ..Totals::default() };
-        latency_ns.iter().for_each(|ns| totals.latency.record_ns(*ns));
-        totals
-    }
-
     #[test]
     fn intervals_add_up_and_hold_only_their_own_latency() {
         let mut intervals = Intervals::default();
-        intervals.see(Nanos(500_000_000), &totals(5, &[1_000_000]), INTERVAL);
-        intervals.see(Nanos(1_100_000_000), &totals(12, &[1_000_000, 2_000_000]), INTERVAL);
-        intervals.see(Nanos(1_500_000_000), &totals(20, &[1_000_000, 2_000_000, 9_000_000]), Nanos(0));
+        let mut see = |ms: u64, completed: u64, latency_ns: u64, length_min| {
+            let mut latency = Histogram::new();
+            latency.record_ns(latency_ns);
+            let totals = Totals { completed, sent: completed, intended: completed, ..Totals::default() };
+            intervals.see(Nanos::from_millis(ms), totals, &latency, length_min);
+        };
+        see(500, 5, 1_000_000, INTERVAL);
+        see(1100, 12, 2_000_000, INTERVAL);
+        see(1500, 20, 9_000_000, Nanos(0));
         let told: Vec<(u64, u64, u64)> = intervals.told.iter().map(|i| (i.from.0, i.to.0, i.completed)).collect();
         assert_eq!(told, [(0, 1_100_000_000, 12), (1_100_000_000, 1_500_000_000, 8)]);
-        assert_eq!(intervals.told[1].latency.count, 1);
+        assert_eq!(intervals.told.iter().map(|i| i.latency.count).collect::<Vec<_>>(), [2, 1]);
         assert!((intervals.told[1].latency.max_us - 9000.0).abs() < 20.0, "{}", intervals.told[1].latency.max_us);
     }
 }

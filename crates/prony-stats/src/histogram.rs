@@ -69,15 +69,6 @@ impl Histogram {
         self.hdr.add(&other.hdr).expect("both have the same bounds");
     }
 
-    /// What was recorded since an earlier copy of the same histogram; everything, if the other is no such copy.
-    pub fn since(&self, earlier: &Self) -> Self {
-        let mut rest = self.clone();
-        match rest.hdr.subtract(&earlier.hdr) {
-            Ok(()) => rest,
-            Err(_) => self.clone(),
-        }
-    }
-
     /// Forgets every value and keeps the memory.
     pub fn clear(&mut self) {
         self.hdr.reset();
