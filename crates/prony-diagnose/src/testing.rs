@@ -234,7 +234,13 @@ impl Lab {
             completed_per_s: self.x[level],
             latency: latency.clone(),
             latency_actual: latency,
-            threads: vec![ThreadUse { user_us: cpu_us, system_us: cpu_us, wall_us: 2e6, waited_us: None }],
+            threads: vec![ThreadUse {
+                user_us: cpu_us,
+                system_us: cpu_us,
+                wall_us: 2e6,
+                waited_us: None,
+                spun_us: 0.0,
+            }],
             ..LoadResult::default()
         };
         let window = Window { from_ns, to_ns: from_ns + 2_000_000_000 };

@@ -32,6 +32,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(cpu_us) = result.generator_cpu_us_per_request() {
         writeln!(out, "cpu_us_per_request {cpu_us:.3}")?;
     }
+    if let Some(thread) = result.threads.first() {
+        writeln!(out, "busy_share {:.3}", thread.busy_share())?;
+    }
     writeln!(out, "transport {:?}", result.transport)?;
     writeln!(out, "p50_us {:.1}", result.latency.p50_us)?;
     writeln!(out, "p99_us {:.1}", result.latency.p99_us)?;

@@ -111,7 +111,7 @@ fn cpu(result: &LoadResult) -> Option<Gate> {
     let threads = result.threads.iter().filter(|thread| thread.wall_us > 0.0);
     let busiest = threads.max_by(|a, b| a.busy_share().total_cmp(&b.busy_share()))?;
     let held = busiest.busy_share() < THREAD_BUSY_MAX;
-    let ran = (busiest.user_us + busiest.system_us) / busiest.wall_us;
+    let ran = busiest.worked_us() / busiest.wall_us;
     let mut detail = format!("the busiest generator thread used {:.0} % of a CPU", ran * 100.0);
     if let Some(share) = waited_share(busiest).filter(|share| *share >= WAITED_SHARE_TOLD) {
         let next = if held { "" } else { "; keep other work off its CPU (`--cpus`, `taskset`), or give it more CPUs" };
@@ -225,7 +225,7 @@ mod tests {
             responses_total: 2000,
             completed_per_s: 1000.0,
             latency_actual: Latency { mean_us: 10_000.0, ..Default::default() },
-            threads: vec![ThreadUse { user_us: 1e5, system_us: 1e6, wall_us: 2e6, waited_us: None }],
+            threads: vec![ThreadUse { user_us: 1e5, system_us: 1e6, wall_us: 2e6, waited_us: None, spun_us: 0.0 }],
             in_flight_mean: 9.0,
             ..Default::default()
         };
@@ -313,7 +313,7 @@ mod tests {
             move |plan: &mut LoadPlan, result: &mut LoadResult| {
                 plan.rate = Some(Rate(1000.0));
                 result.threads[0] =
-                    ThreadUse { user_us: 1e5, system_us: 1e5, wall_us: 2e6, waited_us: Some(waited_us) };
+                    ThreadUse { user_us: 1e5, system_us: 1e5, wall_us: 2e6, waited_us: Some(waited_us), spun_us: 0.0 };
                 // It looks as if the stack were slow, because nobody was there to read the answers.
                 (result.schedule_lag.p99_us, result.in_flight_mean) = (5000.0, 10.0);
             }

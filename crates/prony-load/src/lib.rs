@@ -88,6 +88,7 @@ pub fn run(
         sources: plan.sources.clone(),
         tls,
         timeout_ns: plan.timeout.0,
+        spin: plan.spin,
         deadline_ns: plan.deadline.map(|deadline| deadline.0),
         requests_per_connection: if plan.keepalive { plan.requests_per_connection.unwrap_or(u32::MAX) } else { 1 },
     };

@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Room for three numbers of 64 bits and the spaces between them.
 const SCHEDSTAT_BYTES: usize = 64;
+/// A look for work that finds none takes a microsecond. One that took longer was interrupted, and the rest was not spent by
+/// this thread. A guess.
+const LOOK_NS_MAX: u64 = 5_000;
 
 /// What a thread has counted so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +36,7 @@ pub struct Snapshot {
     pub connections: u64,
     /// See [`Tally`].
     pub errors: ErrorCounts,
-    /// CPU time of the thread since it started, in microseconds.
+    /// CPU time of the thread since it started, without that of looking again and again for want of work, in microseconds.
     pub cpu_us: f64,
 }
 
@@ -99,7 +102,7 @@ impl Published {
     }
 
     /// Tells, if asked. `scheduled`: requests had intended times.
-    pub fn tell(&self, tally: &mut Tally, scheduled: bool, in_flight: u64, connections: u64) {
+    pub fn tell(&self, tally: &mut Tally, scheduled: bool, in_flight: u64, connections: u64, spun_us: f64) {
         if !self.asked.swap(false, Ordering::Relaxed) {
             return;
         }
@@ -113,7 +116,7 @@ impl Published {
             in_flight,
             connections,
             errors: tally.errors,
-            cpu_us: user_us + system_us,
+            cpu_us: user_us + system_us - spun_us,
         });
         // Should nobody have looked since, the thread goes on with what it told then: nothing is lost.
         mem::swap(&mut told.fresh.latency, tally.latency_told(scheduled));
@@ -135,6 +138,7 @@ impl Published {
 pub struct Usage {
     first: Option<Reading>,
     last: Option<Reading>,
+    spun_ns: u64,
 }
 
 /// What the calling thread has used since it started.
@@ -144,19 +148,31 @@ struct Reading {
     user_us: f64,
     system_us: f64,
     waited_us: Option<f64>,
+    spun_us: f64,
 }
 
 impl Usage {
+    /// So much time went by in looking again and again while there was nothing to do.
+    #[inline]
+    pub fn spin(&mut self, ns: u64) {
+        self.spun_ns += ns.min(LOOK_NS_MAX);
+    }
+
+    /// See [`Usage::spin`]; since the thread started, in microseconds.
+    pub fn spun_us(&self) -> f64 {
+        self.spun_ns as f64 / 1e3
+    }
+
     /// Called now and then: notes the first moment of the counted time.
     pub fn see(&mut self, now: u64, counted: Counted) {
         if self.first.is_none() && now >= counted.start_ns {
-            self.first = Some(Reading::at(now));
+            self.first = Some(self.reading(now));
         }
     }
 
     /// The counted time is over.
     pub fn end(&mut self, now: u64) {
-        self.last = Some(Reading::at(now));
+        self.last = Some(self.reading(now));
     }
 
     /// What was used in between; nothing if the counted time never began.
@@ -167,16 +183,15 @@ impl Usage {
                 system_us: last.system_us - first.system_us,
                 wall_us: last.at_ns.saturating_sub(first.at_ns) as f64 / 1e3,
                 waited_us: last.waited_us.zip(first.waited_us).map(|(last, first)| last - first),
+                spun_us: last.spun_us - first.spun_us,
             },
             (None, _) | (_, None) => ThreadUse::default(),
         }
     }
-}
 
-impl Reading {
-    fn at(now: u64) -> Self {
+    fn reading(&self, now: u64) -> Reading {
         let (user_us, system_us) = sys::thread_cpu_us();
-        Self { at_ns: now, user_us, system_us, waited_us: waited_us() }
+        Reading { at_ns: now, user_us, system_us, waited_us: waited_us(), spun_us: self.spun_us() }
     }
 }
 
@@ -208,12 +223,12 @@ mod tests {
         };
         assert!(published.look(&mut times).is_none(), "nothing was told");
         record(&mut tally, 1_000_000);
-        published.tell(&mut tally, true, 1, 1);
+        published.tell(&mut tally, true, 1, 1, 0.0);
         assert_eq!(tally.latency.count(), 1, "nobody asked");
         let mut looks = Vec::new();
         for ns in [2_000_000, 3_000_000, 4_000_000] {
             published.ask();
-            published.tell(&mut tally, true, 1, 1);
+            published.tell(&mut tally, true, 1, 1, 0.0);
             record(&mut tally, ns);
             if ns != 3_000_000 {
                 times.clear();
@@ -238,11 +253,13 @@ mod tests {
 
     #[test]
     fn use_is_what_lies_between_the_edges() {
-        let at = |at_ns, user_us, waited_us| Some(Reading { at_ns, user_us, system_us: 2.0 * user_us, waited_us });
-        let usage = Usage { first: at(1000, 5.0, Some(7.0)), last: at(31_000, 9.0, Some(17.0)) };
-        let want = ThreadUse { user_us: 4.0, system_us: 8.0, wall_us: 30.0, waited_us: Some(10.0) };
+        let at = |at_ns, user_us, waited_us| {
+            Some(Reading { at_ns, user_us, system_us: 2.0 * user_us, waited_us, spun_us: user_us - 4.0 })
+        };
+        let usage = Usage { first: at(1000, 5.0, Some(7.0)), last: at(31_000, 9.0, Some(17.0)), spun_ns: 0 };
+        let want = ThreadUse { user_us: 4.0, system_us: 8.0, wall_us: 30.0, waited_us: Some(10.0), spun_us: 4.0 };
         assert_eq!(usage.total(), want);
-        assert!((want.busy_share() - 22.0 / 30.0).abs() < 1e-12);
+        assert!((want.busy_share() - 18.0 / 30.0).abs() < 1e-12, "spinning is no work");
         let unread = Usage { first: at(1000, 5.0, None), ..usage };
         assert_eq!(unread.total().waited_us, None, "half a reading is none");
         assert_eq!(Usage { first: None, ..usage }.total(), ThreadUse::default());

@@ -54,6 +54,16 @@ fn a_ring_carries_closed_loops_of_kept_connections() {
 }
 
 #[test]
+fn a_thread_that_spins_tells_spinning_from_work() {
+    let slow = |spin| carried(|plan| (plan.rate, plan.spin) = (Some(Rate(200.0)), spin)).threads[0];
+    assert_eq!(slow(false).spun_us, 0.0);
+    let spinning = slow(true);
+    let ran_us = spinning.user_us + spinning.system_us;
+    // Strangers may have had its CPU, but of what it had, 200 requests per second need little.
+    assert!(spinning.spun_us > 0.5 * ran_us && spinning.worked_us() > 0.0, "{spinning:?}");
+}
+
+#[test]
 fn a_kernel_that_refuses_io_uring_carries_the_load_by_epoll() {
     let result = thread::spawn(|| {
         sys::refuse_io_uring();

@@ -97,6 +97,9 @@ pub struct LoadPlan {
     pub connect_rate: Option<Rate>,
     /// Connections over all threads.
     pub connections: u32,
+    /// Look again and again instead of sleeping: sharper times, for a whole CPU per thread.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spin: bool,
     /// Threads; 0: one per CPU in `cpus`, at most one per connection.
     pub threads: u32,
     /// CPUs the threads are pinned to, in order; empty: not pinned.
@@ -142,6 +145,10 @@ pub struct LoadPlan {
     pub seed: u64,
 }
 
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
+}
+
 fn one_request() -> u32 {
     1
 }
@@ -170,6 +177,7 @@ impl LoadPlan {
             connect_rate: None,
             connections: 1,
             threads: 0,
+            spin: false,
             cpus: Vec::new(),
             rate: None,
             profile: None,
@@ -299,12 +307,21 @@ pub struct ThreadUse {
     /// 2.6.23 where the kernel keeps it). None where it cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_us: Option<f64>,
+    /// CPU time spent looking again and again while there was nothing to do, in microseconds; 0 unless the plan says `spin`.
+    /// Part of user and system time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spun_us: f64,
 }
 
 impl ThreadUse {
+    /// CPU time in which the thread had work to do, in microseconds.
+    pub fn worked_us(&self) -> f64 {
+        self.user_us + self.system_us - self.spun_us
+    }
+
     /// Share of the time in which the thread had work to do: it ran, or waited for a CPU.
     pub fn busy_share(&self) -> f64 {
-        let busy_us = self.user_us + self.system_us + self.waited_us.unwrap_or(0.0);
+        let busy_us = self.worked_us() + self.waited_us.unwrap_or(0.0);
         if self.wall_us > 0.0 { busy_us / self.wall_us } else { 0.0 }
     }
 }
@@ -509,7 +526,7 @@ mod tests {
 
     #[test]
     fn the_generators_cost_is_that_of_all_its_threads() {
-        let thread = ThreadUse { user_us: 100.0, system_us: 300.0, wall_us: 1000.0, waited_us: None };
+        let thread = ThreadUse { user_us: 100.0, system_us: 300.0, wall_us: 1000.0, waited_us: None, spun_us: 0.0 };
         let result = LoadResult { completed: 200, threads: vec![thread; 2], ..LoadResult::default() };
         assert_eq!(result.generator_cpu_us_per_request(), Some(4.0));
         assert_eq!(LoadResult::default().generator_cpu_us_per_request(), None);

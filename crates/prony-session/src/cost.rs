@@ -34,7 +34,7 @@ mod tests {
             .shows(&SELF_CPU, "", 0.01);
         let result = &mut made.run.trials[0].result;
         result.completed = 10_000;
-        result.threads = vec![ThreadUse { user_us: 3e4, system_us: 5e4, wall_us: 1e6, waited_us: None }];
+        result.threads = vec![ThreadUse { user_us: 3e4, system_us: 5e4, wall_us: 1e6, waited_us: None, spun_us: 0.0 }];
         let made = made.trial(Purpose::Curve, 2_000.0).shows(&CGROUP_USAGE, "", 0.9);
         let cost = of(&made.run);
         assert_eq!((cost.wall_s, cost.generator_cpu_us_per_request), (3.0, Some(8.0)));

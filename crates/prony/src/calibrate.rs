@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn what_failed_is_no_cell() {
         let shape = table::rows()[0].shape;
-        let thread = ThreadUse { user_us: 300.0, system_us: 700.0, wall_us: 2000.0, waited_us: None };
+        let thread = ThreadUse { user_us: 300.0, system_us: 700.0, wall_us: 2000.0, waited_us: None, spun_us: 0.0 };
         let good = LoadResult { completed: 100, bytes_in: 5000, threads: vec![thread], ..LoadResult::default() };
         let seen = cell(shape, &good).unwrap();
         assert_eq!((seen.cpu_us, seen.busy, seen.shape.response_bytes), (10.0, 0.5, 50.0));

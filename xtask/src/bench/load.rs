@@ -4,6 +4,7 @@
 //! time per request, because on a shared machine requests per second vary by ten. Invariant: a ratio is formed within one
 //! round, never across rounds.
 
+mod lag;
 mod memory;
 mod scenario;
 mod servers;
@@ -78,7 +79,8 @@ pub fn run(root: &Path, args: &LoadArgs) -> anyhow::Result<()> {
     let busy_before = load_average();
     let wanted = |name: &str| args.only.as_ref().is_none_or(|text| name.contains(text.as_str()));
     let mut blocks: Vec<Block> = bench.works().into_iter().filter(|work| wanted(work.name)).map(Block::new).collect();
-    ensure!(!blocks.is_empty() || wanted(memory::NAME), "no work has that name");
+    let named = !blocks.is_empty() || wanted(lag::NAME) || wanted(memory::NAME);
+    ensure!(named, "no work has that name");
     for round in 0..args.rounds {
         // Open loops are given a part of what the closed loop of this round reached.
         let mut closed_per_s = None;
@@ -88,6 +90,13 @@ pub fn run(root: &Path, args: &LoadArgs) -> anyhow::Result<()> {
         }
     }
     let mut text = table::page(args, &blocks, &busy_before);
+    if wanted(lag::NAME) {
+        let servers = [
+            lag::Server { name: "null server", port: keeping.port },
+            lag::Server { name: "nginx, one worker", port: nginx.plain_port },
+        ];
+        text += &lag::measure(&programs.engine, &servers, args)?;
+    }
     if wanted(memory::NAME) {
         let null_server = || fixture(&programs.null_server, &[]);
         text += &memory::measure(&programs.engine, null_server, args.minutes)?;
@@ -112,7 +121,6 @@ struct Row {
     absent: Option<String>,
     cpu_us: Vec<f64>,
     per_s: Vec<f64>,
-    lag_us_p99: Vec<f64>,
 }
 
 impl Block {
@@ -165,8 +173,6 @@ impl Row {
         self.cpu_us.push(ended.cpu.as_secs_f64() * 1e6 / responses as f64);
         // By the clock: wrk runs longer than it is told to.
         self.per_s.push(responses as f64 / begun.elapsed().as_secs_f64());
-        let lag = said.lines().find_map(|l| l.strip_prefix("lag_p99_us ")).and_then(|v| v.parse::<f64>().ok());
-        self.lag_us_p99.extend(lag);
         Ok(())
     }
 }

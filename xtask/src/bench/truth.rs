@@ -58,7 +58,8 @@ pub struct TruthArgs {
     /// Print the tables only; leave docs/benchmarks.md alone
     #[arg(long)]
     pub no_write: bool,
-    /// Run server and generators with real-time priority, so that strangers on a busy machine do not interrupt them
+    /// Run server and generators with real-time priority, so that strangers on a busy machine do not interrupt them. Not for
+    /// `--spin`: the kernel stops a real-time thread that never sleeps for 50 ms of each second
     #[arg(long)]
     pub realtime: bool,
 }

@@ -51,7 +51,13 @@ pub fn result() -> LoadResult {
                 _ => interval(n, 100, latency(1..=100)),
             })
             .collect(),
-        threads: vec![ThreadUse { user_us: 100_000.0, system_us: 150_000.0, wall_us: 4e6, waited_us: None }],
+        threads: vec![ThreadUse {
+            user_us: 100_000.0,
+            system_us: 150_000.0,
+            wall_us: 4e6,
+            waited_us: None,
+            spun_us: 0.0,
+        }],
         in_flight_mean: 3.75,
         gates: vec![Gate { name: "cpu".into(), held: true, detail: "6 %".into(), generator_limited: true }],
         ..LoadResult::default()

@@ -229,6 +229,7 @@ pub fn result(good_per_s: f64, p50_us: f64, seconds: f64) -> LoadResult {
             system_us: seconds * 4.2e5,
             wall_us: seconds * 1e6,
             waited_us: None,
+            spun_us: 0.0,
         }],
         in_flight_mean: 127.4,
         gates: vec![gate("cpu", true, "generator threads used 63 % of a CPU; at most 90 % is allowed", true)],

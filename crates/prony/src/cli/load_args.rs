@@ -202,6 +202,10 @@ pub(crate) struct ConnectionArgs {
     /// Send and receive by epoll only. Closed loops of kept HTTP/1.1 connections go through io_uring where the kernel allows it
     #[arg(long)]
     pub no_io_uring: bool,
+    /// Look again and again instead of sleeping: latencies to p99.99 without the time of waking up. Takes a whole CPU per
+    /// thread: give the threads CPUs that the server does not need (--cpus)
+    #[arg(long)]
+    pub spin: bool,
 }
 
 /// How an https URL is secured.

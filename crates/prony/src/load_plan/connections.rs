@@ -49,6 +49,7 @@ pub(super) fn set(args: &ConnectionArgs, plan: &mut LoadPlan) -> Result<()> {
     if args.no_io_uring {
         plan.transport = Some(Transport::Epoll);
     }
+    plan.spin |= args.spin;
     Ok(())
 }
 

@@ -105,6 +105,7 @@ fn connections_and_tls() {
         expect![[r#"depth=10 protocol="http2" tls={"insecure":true,"resume":false} "#]],
     );
     check(&["--no-io-uring"], expect![[r#"transport="epoll" "#]]);
+    check(&["--spin"], expect![[r#"spin=true "#]]);
     check(
         &["--pipeline", "16", "--requests-per-connection", "5", "--connect-rate", "100"],
         expect![[r#"connect_rate="100/s" depth=16 requests_per_connection=5 "#]],

@@ -47,6 +47,8 @@ pub struct Nginx {
     pub tls_port: u16,
     /// Speaks HTTP/2 in the clear.
     pub h2_port: u16,
+    /// Speaks HTTP/1.1 in the clear.
+    pub plain_port: u16,
 }
 
 impl Nginx {
@@ -64,7 +66,7 @@ impl Nginx {
             .output()
             .context("cannot start openssl; apt-get install openssl")?;
         ensure!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
-        let (tls_port, h2_port) = (free_port()?, free_port()?);
+        let (tls_port, h2_port, plain_port) = (free_port()?, free_port()?, free_port()?);
         let config = format!(
             "daemon off; worker_processes 1; worker_cpu_affinity 01; pid {pid}; error_log {log};\n\
              events {{ worker_connections 16384; }}\n\
@@ -72,6 +74,7 @@ impl Nginx {
              server {{ listen 127.0.0.1:{tls_port} ssl backlog=4096; ssl_protocols TLSv1.3; ssl_session_tickets off;\n\
              ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;\n\
              ssl_certificate {cert}; ssl_certificate_key {key}; location / {{ return 200 'Hello, world\\n'; }} }}\n\
+             server {{ listen 127.0.0.1:{plain_port} backlog=4096; location / {{ return 200 'Hello, world\\n'; }} }}\n\
              server {{ listen 127.0.0.1:{h2_port} http2 backlog=4096; location / {{ return 200 'Hello, world\\n'; }} }} }}\n",
             pid = at("pid"),
             log = at("error.log"),
@@ -82,7 +85,7 @@ impl Nginx {
         let mut command = Command::new("nginx");
         command.args(["-c", &at("nginx.conf"), "-p", &at("")]).stderr(Stdio::null());
         let child = command.spawn().context("cannot start nginx; apt-get install nginx-light")?;
-        let nginx = Self { child, folder, tls_port, h2_port };
+        let nginx = Self { child, folder, tls_port, h2_port, plain_port };
         for _ in 0..100 {
             if TcpStream::connect(("127.0.0.1", h2_port)).is_ok() {
                 return Ok(nginx);

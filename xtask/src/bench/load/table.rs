@@ -4,11 +4,9 @@
 
 use super::servers::SERVER_CPU;
 use super::works::{FLOOR_URING, OPEN_SHARE};
-use super::{Block, GENERATOR_CPU, LoadArgs, Row};
+use super::{Block, GENERATOR_CPU, LoadArgs};
 use crate::bench::{load_average, machine, median};
 
-/// Schedule lag of the open loop with Poisson arrivals, in microseconds at p99. From the issue.
-const LAG_US_MAX: f64 = 50.0;
 /// Since when io_uring would be worth a second transport: it saves this share of the CPU time. From the issue: 2 %.
 const URING_SHARE_MIN: f64 = 0.02;
 
@@ -51,9 +49,9 @@ fn line(block: &Block, number: usize) -> String {
     let ratios = block.ratios(0, number);
     let bar = block.work.bars.iter().find(|(name, _)| *name == generator.name).map(|(_, most)| *most);
     let (against, bar, holds) = match (number, bar) {
-        (0, _) => own_bar(block, row),
-        (_, None) => (spread(&ratios), "none".to_string(), String::new()),
-        (_, Some(most)) => (spread(&ratios), format!("{most:.2}"), held(&ratios, most)),
+        (0, _) => Default::default(),
+        (_, None) => (spread(&ratios, 3), "none".to_string(), String::new()),
+        (_, Some(most)) => (spread(&ratios, 3), format!("{most:.2}"), held(&ratios, most)),
     };
     let middle = |values: &[f64], digits| median(values).map(|v| format!("{v:.digits$}")).unwrap_or_default();
     format!(
@@ -64,25 +62,16 @@ fn line(block: &Block, number: usize) -> String {
     )
 }
 
-/// Prony's own row: in open loop how late it sent.
-fn own_bar(block: &Block, row: &Row) -> (String, String, String) {
-    let Some(lag) = median(&row.lag_us_p99).filter(|_| block.work.generators[0].open.is_some()) else {
-        return Default::default();
-    };
-    let told = format!("schedule lag p99: {lag:.0} us");
-    (told, format!("{LAG_US_MAX:.0} us"), held(&row.lag_us_p99, LAG_US_MAX))
-}
-
-/// `1.023 (1.010 to 1.031)`
-fn spread(values: &[f64]) -> String {
+/// The median and the ends: `1.023 (1.010 to 1.031)`.
+pub fn spread(values: &[f64], digits: usize) -> String {
     let Some(middle) = median(values) else { return String::new() };
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(0.0, f64::max);
-    format!("{middle:.3} ({least:.3} to {most:.3})")
+    format!("{middle:.digits$} ({least:.digits$} to {most:.digits$})")
 }
 
 /// `yes, 9 of 9`
-fn held(values: &[f64], most: f64) -> String {
+pub fn held(values: &[f64], most: f64) -> String {
     let Some(middle) = median(values) else { return String::new() };
     let rounds = values.iter().filter(|v| **v <= most).count();
     let verdict = if middle <= most { "yes" } else { "**no**" };
@@ -101,7 +90,7 @@ fn uring(blocks: &[Block]) -> String {
             "{}: the floor on io_uring (multishot receive, provided buffers, registered files, one system call per batch) uses {} \
              times the CPU of the floor on epoll. Bar for a second transport: at most {most:.2}. Holds: {}.\n\n",
             block.work.name,
-            spread(&ratios),
+            spread(&ratios, 3),
             held(&ratios, most)
         );
     }
@@ -110,28 +99,27 @@ fn uring(blocks: &[Block]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::works::{Generator, Open, Work};
+    use super::super::Row;
+    use super::super::works::{Generator, Work};
     use super::*;
     use std::path::PathBuf;
 
-    fn block(open: Option<Open>, rows: Vec<Row>) -> Block {
-        let generator = |name| Generator { name, program: PathBuf::new(), args: Vec::new(), open, responses: |_| None };
+    fn block(rows: Vec<Row>) -> Block {
+        let generator =
+            |name| Generator { name, program: PathBuf::new(), args: Vec::new(), open: None, responses: |_| None };
         let generators = ["prony", "floor", "wrk", "k6"].map(generator).into();
         Block { work: Work { name: "keep-alive", generators, bars: vec![("floor", 1.03), ("wrk", 0.8)] }, rows }
     }
 
-    fn row(cpu_us: [f64; 3], lag_us: f64) -> Row {
-        Row { cpu_us: cpu_us.into(), per_s: vec![1000.0], lag_us_p99: vec![lag_us], absent: None }
+    fn row(cpu_us: [f64; 3]) -> Row {
+        Row { cpu_us: cpu_us.into(), per_s: vec![1000.0], absent: None }
     }
 
     #[test]
     fn every_row_says_its_bar_and_whether_it_holds() {
-        let rows = || {
-            let none = Row { absent: Some("k6 is not installed".to_string()), ..Row::default() };
-            vec![row([4.0, 4.1, 4.2], 40.0), row([4.0; 3], 0.0), row([5.0; 3], 0.0), none]
-        };
-        let closed = block(None, rows());
-        let lines: Vec<String> = (0..4).map(|number| line(&closed, number)).collect();
+        let none = Row { absent: Some("k6 is not installed".to_string()), ..Row::default() };
+        let block = block(vec![row([4.0, 4.1, 4.2]), row([4.0; 3]), row([5.0; 3]), none]);
+        let lines: Vec<String> = (0..4).map(|number| line(&block, number)).collect();
         assert_eq!(
             lines,
             [
@@ -140,11 +128,6 @@ mod tests {
                 "|  | wrk | 1000 | 5.00 | 0.820 (0.800 to 0.840) | 0.80 | **no**, 1 of 3 |\n",
                 "|  | k6 | not measured: k6 is not installed | | | | |\n",
             ]
-        );
-        let open = block(Some(Open::Floor("poisson")), rows());
-        assert_eq!(
-            line(&open, 0),
-            "| keep-alive | prony | 1000 | 4.10 | schedule lag p99: 40 us | 50 us | yes, 1 of 1 |\n"
         );
     }
 }

@@ -64,6 +64,7 @@ fn compared(floor: &Floor) -> String {
          record, because that is not the tool's error. The last column is that lateness: on a quiet machine a few microseconds, but more \
          when a stranger takes its CPU, or when many answers are due at one moment, after a stall or because a tool sends in bursts. \
          A tool that a stranger keeps from its own CPU is not excused. \
+         `--spin`: prony's thread never sleeps, so that waking up is no part of what it sees. \
          Loopback and waking up are part of what a client sees, and nobody is excused from them: a blocking client with one connection \
          sees answers {:.0} us later than the service time at best, {:.0} us in the median.\n\n",
         SHARE_MAX * 100.0,

@@ -64,17 +64,31 @@ const CONNECTIONS_IN_STEP: u32 = 64;
 
 pub(super) const TOOLS: &[Tool] = &[
     Tool {
+        name: "prony -R --spin, constant",
+        program: "prony",
+        truth: Truth::Planned,
+        args: |job| prony_args(job, "constant", &["--spin"]),
+        read: |said, _| prony(said),
+    },
+    Tool {
+        name: "prony -R --spin, Poisson",
+        program: "prony",
+        truth: Truth::Recorded,
+        args: |job| prony_args(job, "poisson", &["--spin"]),
+        read: |said, _| prony(said),
+    },
+    Tool {
         name: "prony -R, constant",
         program: "prony",
         truth: Truth::Planned,
-        args: |job| prony_args(job, "constant"),
+        args: |job| prony_args(job, "constant", &[]),
         read: |said, _| prony(said),
     },
     Tool {
         name: "prony -R, Poisson",
         program: "prony",
         truth: Truth::Recorded,
-        args: |job| prony_args(job, "poisson"),
+        args: |job| prony_args(job, "poisson", &[]),
         read: |said, _| prony(said),
     },
     Tool { name: "wrk2 -R", program: "wrk2", truth: Truth::Even, args: wrk2_args, read: |said, _| wrk(said) },
@@ -112,12 +126,14 @@ fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|word| word.to_string()).collect()
 }
 
-fn prony_args(job: &Job<'_>, arrivals: &str) -> Vec<String> {
+fn prony_args(job: &Job<'_>, arrivals: &str, more: &[&str]) -> Vec<String> {
     let (rate, seconds, connections) = (job.rate.to_string(), format!("{}s", job.seconds), job.connections.to_string());
     let warmup = WARMUP.to_string();
     words(&["load", "--json", "-t", "1", "--seed", "1", "--warmup", &warmup, "-d", &seconds])
         .into_iter()
-        .chain(words(&["-c", &connections, "-R", &rate, "--arrivals", arrivals, job.url]))
+        .chain(words(&["-c", &connections, "-R", &rate, "--arrivals", arrivals]))
+        .chain(words(more))
+        .chain(words(&[job.url]))
         .collect()
 }
 

@@ -1,0 +1,161 @@
+//! How late prony sends in open loop, by the rate it is asked for: against a server that costs nothing, and against nginx.
+//!
+//! It compares with no other generator: none tells its lag. Invariant: in each round every row runs once, at a share of the limit
+//! that this round's closed loop found on the same server.
+
+use super::{GENERATOR_CPU, LoadArgs};
+use crate::bench::{median, prioritised};
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// As `--only` calls it.
+pub const NAME: &str = "schedule lag";
+/// Schedule lag at p99, in microseconds. From the issue, at [`BAR_SHARE`] of the limit.
+const LAG_US_MAX: f64 = 50.0;
+/// See [`LAG_US_MAX`].
+const BAR_SHARE: f64 = 0.7;
+/// Shares of the limit, up to that of the bar.
+const SHARES: [f64; 4] = [0.3, 0.5, 0.6, BAR_SHARE];
+
+/// A server under the load.
+pub struct Server<'a> {
+    /// As the table calls it.
+    pub name: &'a str,
+    /// Where it listens.
+    pub port: u16,
+}
+
+/// One line of the table.
+struct Line<'a> {
+    server: &'a Server<'a>,
+    share: f64,
+    spin: bool,
+    per_s: Vec<f64>,
+    busy: Vec<f64>,
+    p50_us: Vec<f64>,
+    p99_us: Vec<f64>,
+    p999_us: Vec<f64>,
+}
+
+/// Measures, and says it in a table.
+pub fn measure(engine: &Path, servers: &[Server<'_>], args: &LoadArgs) -> anyhow::Result<String> {
+    let lines = |server| {
+        SHARES.iter().flat_map(move |share| {
+            [false, true].map(|spin| Line {
+                server,
+                share: *share,
+                spin,
+                per_s: Vec::new(),
+                busy: Vec::new(),
+                p50_us: Vec::new(),
+                p99_us: Vec::new(),
+                p999_us: Vec::new(),
+            })
+        })
+    };
+    let mut tables: Vec<Vec<Line<'_>>> = servers.iter().map(|server| lines(server).collect()).collect();
+    for _ in 0..args.rounds {
+        for table in &mut tables {
+            let closed = load(engine, table[0].server, args, json!({}))?;
+            let limit_per_s = number(&closed, "completed_per_s")?;
+            for line in table {
+                line.measure(engine, limit_per_s, args)?;
+            }
+        }
+    }
+    let mut text = format!(
+        "Schedule lag is how much later than intended a request left. Poisson arrivals, {} connections, one thread; the limit is \
+         what prony's closed loop reached on the same server in the same round. `--spin`: the thread never sleeps. Busy is the share of its \
+         CPU in which it had work to do; above 90 % a result is called generator-limited.\n\n\
+         | server | rate: of the limit | `--spin` | requests/s | busy | lag p50, us | p99, us: median (least to most) | p99.9, us | bar | holds |\n\
+         |---|--:|---|--:|--:|--:|--:|--:|--:|---|\n",
+        args.connections
+    );
+    text.extend(tables.iter().flatten().map(Line::row));
+    Ok(text + "\n")
+}
+
+impl Line<'_> {
+    fn measure(&mut self, engine: &Path, limit_per_s: f64, args: &LoadArgs) -> anyhow::Result<()> {
+        let rate = format!("{:.0}/s", limit_per_s * self.share);
+        // Connections open before anything is counted, as with prony's usual warm-up.
+        let fields = json!({ "rate": rate, "arrivals": "poisson", "spin": self.spin, "warmup": "500ms" });
+        let said = load(engine, self.server, args, fields)?;
+        self.per_s.push(number(&said, "completed_per_s")?);
+        self.busy.push(number(&said, "busy_share")?);
+        self.p50_us.push(number(&said, "lag_p50_us")?);
+        self.p99_us.push(number(&said, "lag_p99_us")?);
+        self.p999_us.push(number(&said, "lag_p999_us")?);
+        Ok(())
+    }
+
+    fn row(&self) -> String {
+        let middle = |values: &[f64]| median(values).unwrap_or_default();
+        let judged = self.share == BAR_SHARE;
+        format!(
+            "| {} | {:.0} % | {} | {:.0} | {:.0} % | {:.1} | {} | {:.0} | {} | {} |\n",
+            self.server.name,
+            100.0 * self.share,
+            if self.spin { "yes" } else { "no" },
+            middle(&self.per_s),
+            100.0 * middle(&self.busy),
+            middle(&self.p50_us),
+            super::table::spread(&self.p99_us, 0),
+            middle(&self.p999_us),
+            if judged { format!("{LAG_US_MAX:.0} us") } else { "none".to_string() },
+            if judged { super::table::held(&self.p99_us, LAG_US_MAX) } else { String::new() },
+        )
+    }
+}
+
+/// One run of the engine; what it printed.
+fn load(engine: &Path, server: &Server<'_>, args: &LoadArgs, mut fields: Value) -> anyhow::Result<String> {
+    fields["connections"] = json!(args.connections);
+    fields["duration"] = json!(format!("{}s", args.seconds));
+    let mut command = prioritised("taskset", args.realtime);
+    command.args(["-c", GENERATOR_CPU]).arg(engine);
+    command.args([format!("http://127.0.0.1:{}/", server.port), fields.to_string()]);
+    let output = command.output().context("cannot start taskset")?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// `KEY VALUE` among the lines.
+fn number(said: &str, key: &str) -> anyhow::Result<f64> {
+    let value = said.lines().find_map(|line| line.split_once(' ').filter(|(name, _)| *name == key)?.1.parse().ok());
+    value.with_context(|| format!("the engine told no {key}; it said:\n{said}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_is_that_of_its_share() {
+        let server = Server { name: "nginx", port: 1 };
+        let line = |share| Line {
+            server: &server,
+            share,
+            spin: true,
+            per_s: vec![42_000.0],
+            busy: vec![0.314],
+            p50_us: vec![3.7],
+            p99_us: vec![12.0, 60.0, 15.0],
+            p999_us: vec![300.0],
+        };
+        let rows = [line(0.5), line(0.7)].map(|line| line.row());
+        assert_eq!(
+            rows,
+            [
+                "| nginx | 50 % | yes | 42000 | 31 % | 3.7 | 15 (12 to 60) | 300 | none |  |\n",
+                "| nginx | 70 % | yes | 42000 | 31 % | 3.7 | 15 (12 to 60) | 300 | 50 us | yes, 2 of 3 |\n"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_number_is_found_by_its_whole_name() {
+        assert_eq!(number("lag_p999_us 3\nlag_p99_us 2.5\n", "lag_p99_us").unwrap(), 2.5);
+        assert!(number("", "lag_p99_us").unwrap_err().to_string().contains("lag_p99_us"));
+    }
+}
