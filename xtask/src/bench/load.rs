@@ -39,7 +39,7 @@ pub struct LoadArgs {
     /// Connections
     #[arg(long, default_value_t = 128)]
     pub connections: u32,
-    /// Only works whose name holds this text; the page is left alone then
+    /// Only works whose name holds this text, `schedule lag` and `memory` among them; the table of works is left alone then
     #[arg(long)]
     pub only: Option<String>,
     /// Minutes of the run that shows whether memory stays flat; the issue asks for 10
@@ -89,21 +89,28 @@ pub fn run(root: &Path, args: &LoadArgs) -> anyhow::Result<()> {
             closed_per_s = closed_per_s.or(block.rows[0].per_s.last().copied());
         }
     }
-    let mut text = table::page(args, &blocks, &busy_before);
+    let mut sections = Vec::new();
+    if !blocks.is_empty() {
+        sections.push(("load", table::page(args, &blocks, &busy_before)));
+    }
     if wanted(lag::NAME) {
         let servers = [
             lag::Server { name: "null server", port: keeping.port },
             lag::Server { name: "nginx, one worker", port: nginx.plain_port },
         ];
-        text += &lag::measure(&programs.engine, &servers, args)?;
+        sections.push(("lag", lag::measure(&programs.engine, &servers, args)?));
     }
     if wanted(memory::NAME) {
         let null_server = || fixture(&programs.null_server, &[]);
-        text += &memory::measure(&programs.engine, null_server, args.minutes)?;
+        sections.push(("memory", memory::measure(&programs.engine, null_server, args.minutes)?));
     }
-    println!("{text}");
-    if !args.no_write && args.only.is_none() {
-        write_section(root, "load", &text)?;
+    for (name, text) in sections {
+        println!("{text}");
+        // A table with some of its works would take the place of one with all.
+        let whole = name != "load" || args.only.is_none();
+        if whole && !args.no_write {
+            write_section(root, name, &text)?;
+        }
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! that this round's closed loop found on the same server.
 
 use super::{GENERATOR_CPU, LoadArgs};
-use crate::bench::{median, prioritised};
+use crate::bench::{load_average, machine, median, prioritised};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -65,15 +65,21 @@ pub fn measure(engine: &Path, servers: &[Server<'_>], args: &LoadArgs) -> anyhow
         }
     }
     let mut text = format!(
-        "Schedule lag is how much later than intended a request left. Poisson arrivals, {} connections, one thread; the limit is \
+        "## How late prony sends\n\n\
+         `cargo xtask bench load --only 'schedule lag' --rounds {} --seconds {}` on {}, load average {} after.\n\n\
+         Schedule lag is how much later than intended a request left. Poisson arrivals, {} connections, one thread; the limit is \
          what prony's closed loop reached on the same server in the same round. `--spin`: the thread never sleeps. Busy is the share of its \
          CPU in which it had work to do; above 90 % a result is called generator-limited.\n\n\
          | server | rate: of the limit | `--spin` | requests/s | busy | lag p50, us | p99, us: median (least to most) | p99.9, us | bar | holds |\n\
          |---|--:|---|--:|--:|--:|--:|--:|--:|---|\n",
+        args.rounds,
+        args.seconds,
+        machine(),
+        load_average(),
         args.connections
     );
     text.extend(tables.iter().flatten().map(Line::row));
-    Ok(text + "\n")
+    Ok(text)
 }
 
 impl Line<'_> {

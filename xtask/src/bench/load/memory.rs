@@ -5,6 +5,7 @@
 
 use super::servers::Fixture;
 use super::{GENERATOR_CPU, sys};
+use crate::bench::machine;
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 use std::path::Path;
@@ -59,7 +60,11 @@ pub fn measure(
     let servers = (0..SERVERS).map(|_| null_server()).collect::<anyhow::Result<Vec<_>>>()?;
     let addresses: Vec<String> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port)).collect();
     let verdict = |holds| if holds { "yes" } else { "**no**" };
-    let mut text = String::from("| memory | measured | bar | holds |\n|---|---|--:|---|\n");
+    let mut text = format!(
+        "## Memory of the generator\n\n`cargo xtask bench load --only memory --minutes {minutes}` on {}.\n\n",
+        machine()
+    );
+    text += "| memory | measured | bar | holds |\n|---|---|--:|---|\n";
     for crowd in &CROWDS {
         let Crowd { connections, threads, .. } = crowd;
         let few = anonymous_kib(engine, &addresses, &Crowd { connections: FEW, ..*crowd })?;
