@@ -341,6 +341,9 @@ mod tests {
         ring.wait(0).unwrap();
         // The end comes at once, though the ring held the socket too; unread bytes make it a reset.
         peers[0].read(&mut [0]).unwrap_or_default();
+        ring.wait(0).unwrap();
+        let heard = ring.next();
+        assert!(heard.is_none(), "{heard:?}");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = Endpoint::Tcp(listener.local_addr().unwrap());
         let socket = Socket::open(&endpoint).unwrap();
