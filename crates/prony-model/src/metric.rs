@@ -235,7 +235,7 @@ catalogue! {
     LOOK_WAIT = "look.wait", Gauge, Share, "kernel function", "share of looks at worker processes that found them asleep or spinning in that kernel function (/proc/PID/stack)";
     LOOK_RUNNING = "look.running", Gauge, Share, "pid", "share of looks that found the process running or runnable";
     PRICE_CONNECT = "price.connect", Gauge, Micros, "", "CPU time to open and close one TCP connection here, measured in this namespace with no load of ours";
-    PRICE_LOG_WRITE = "price.log_write", Gauge, Micros, "", "CPU time of one write() that appends a 200-byte line to a file here";
+    PRICE_LOG_WRITE = "price.log_write", Gauge, Micros, "", "time of one write() that appends a 200-byte line to a file here, as after a request: not in the first two caches";
     PRICE_LOG_OPEN = "price.log_open", Gauge, Micros, "", "CPU time to open and close a file for appending here";
     SELF_CPU = "self.cpu", Counter, Seconds, "", "CPU time of prony's own observing thread for this host";
 }

@@ -23,18 +23,19 @@ const TICK: Duration = Duration::from_millis(10);
 /// Workers looked at per tick, in turn.
 const WORKERS_PER_TICK: usize = 4;
 /// Looks at a log per burst, and the time between two: a burst is 4 ms, in which a server that writes 1000 lines per
-/// second writes four times, and writes 20 us apart are still told apart.
-const LOOKS_PER_BURST: usize = 200;
-const LOOK_SPACING: Duration = Duration::from_micros(20);
-/// A look that comes later than this after the one before is no quick look. A guess: room for one interrupt.
-const LATE: Duration = Duration::from_micros(80);
+/// second writes four times, and writes 5 us apart are still told apart: a worker that answers several requests in a row
+/// writes their lines every 10 us.
+const LOOKS_PER_BURST: usize = 800;
+const LOOK_SPACING: Duration = Duration::from_micros(5);
+/// A look that comes later than this after the one before is no quick look. A guess: room for a short interrupt.
+const LATE: Duration = Duration::from_micros(30);
 /// Bursts per look, spread over its time: together 96 ms of spinning.
 const BURSTS: u32 = 24;
 /// With fewer quick steps than this, and enough quick looks, writes are so rare that one tick sees about one: then the
-/// growth from tick to tick tells their size. 1000 looks are 20 ms; fewer than 3 writes in that time are fewer than
+/// growth from tick to tick tells their size. 4000 looks are 20 ms; fewer than 3 writes in that time are fewer than
 /// 150 per second.
 const QUICK_STEPS_MIN: usize = 3;
-const QUICK_LOOKS_MIN: u32 = 1000;
+const QUICK_LOOKS_MIN: u32 = 4000;
 /// The kernel copies a write page by page and lengthens the file after each, so a quick look may see a part of a write
 /// that ends at a multiple of this. (`generic_perform_write` of Linux; seen here on ext4.) Larger pages are multiples.
 const PAGE_BYTES: u64 = 4096;
