@@ -5,7 +5,7 @@
 //! would mend it; a gate that does not apply to a load is left out.
 
 use crate::surroundings::Surroundings;
-use crate::tally::BUCKET_NS;
+use crate::tally::{BUCKET_NS, Tally};
 use prony_model::LoadPlan;
 use prony_model::load::{Gate, LoadResult, ThreadUse};
 use prony_stats::steady::mser5;
@@ -32,8 +32,13 @@ const THROTTLED_MAX: f64 = 0.01;
 /// Largest share of responses for which a backlog queue may drop a packet. A guess: each costs a retransmit of 200 ms, so
 /// that p99.9 is moved.
 const BACKLOG_DROPS_MAX: f64 = 0.001;
-/// Checks a result. `buckets`: completed responses in each tenth of a second; `around`: what happened meanwhile.
-pub fn check(plan: &LoadPlan, result: &LoadResult, buckets: &[u64], around: &Surroundings) -> Vec<Gate> {
+/// Largest share of what an interface received that may be others'. A guess: more moves the limit of a link visibly.
+const OTHERS_BYTES_MAX: f64 = 0.1;
+/// Headers of a packet at most: Ethernet 14, IPv6 40, TCP 20 with 40 of options (RFC 8200, RFC 9293), less than what is usual.
+const HEADERS_BYTES: u64 = 114;
+
+/// Checks a result. `tally`: the counts it was made of; `around`: what happened meanwhile.
+pub fn check(plan: &LoadPlan, result: &LoadResult, tally: &Tally, around: &Surroundings) -> Vec<Gate> {
     let (cpu, quota) = (cpu(result), quota(around));
     let held_up = [&cpu, &quota].into_iter().flatten().any(|gate| !gate.held);
     let lateness = Lateness::of(plan, result, held_up);
@@ -46,7 +51,8 @@ pub fn check(plan: &LoadPlan, result: &LoadResult, buckets: &[u64], around: &Sur
         Some(descriptors(result)),
         quota,
         backlog(result, around),
-        steady(result, buckets),
+        bytes(plan, tally.bytes_in_total, around),
+        steady(result, &tally.buckets),
     ];
     gates.into_iter().flatten().collect()
 }
@@ -193,6 +199,28 @@ fn backlog(result: &LoadResult, around: &Surroundings) -> Option<Gate> {
     Some(gate("backlog", held, true, detail))
 }
 
+/// What was counted must have come through the interface, and little else with it. Over loopback everybody's bytes go both ways
+/// through one interface, and over TLS more bytes come than answers have: there only too few are told. Left out where the
+/// interface is not known.
+fn bytes(plan: &LoadPlan, counted: u64, around: &Surroundings) -> Option<Gate> {
+    let received = around.received.as_ref()?;
+    let enough = received.bytes >= counted;
+    let others = received.bytes.saturating_sub(counted + HEADERS_BYTES * received.packets);
+    let alone = received.is_loopback()
+        || plan.url.starts_with("https:")
+        || others as f64 <= OTHERS_BYTES_MAX * received.bytes as f64;
+    let next = match (enough, alone) {
+        (false, _) => "; the load counted what did not come there: did the route change meanwhile?",
+        (true, false) => "; others use this interface, and more than 10 % of it: give the load one of its own",
+        (true, true) => "",
+    };
+    let detail = format!(
+        "the load received {counted} bytes, the interface {} {} with headers, in {} packets{next}",
+        received.name, received.bytes, received.packets
+    );
+    Some(gate("bytes", enough && alone, false, detail))
+}
+
 /// Looks at every tenth of a second. Left out when the load was too short to tell.
 fn steady(result: &LoadResult, buckets: &[u64]) -> Option<Gate> {
     let whole = (result.duration_s * 1e9 / BUCKET_NS as f64 + 1e-6) as usize;
@@ -210,6 +238,8 @@ fn steady(result: &LoadResult, buckets: &[u64]) -> Option<Gate> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interface::Received;
+    use crate::tally::Counted;
     use expect_test::{Expect, expect};
     use prony_model::load::Latency;
     use prony_model::{ErrorCounts, Rate};
@@ -232,12 +262,23 @@ mod tests {
         (plan, result)
     }
 
+    /// The counts that matter: 1000/s, and 300 KB received.
+    fn tally() -> Tally {
+        let counted = Counted { start_ns: 0, end_ns: 2_000_000_000 };
+        Tally { buckets: vec![100; 20], bytes_in_total: 300_000, ..Tally::new(counted) }
+    }
+
     fn check(change: impl FnOnce(&mut LoadPlan, &mut LoadResult), want: Expect) {
         let (mut plan, mut result) = healthy();
-        let around = Surroundings { at_ns: 2_500_000_000, throttled_ns: Some(1_000_000), backlog_drops: Some(2) };
+        let around = Surroundings {
+            at_ns: 2_500_000_000,
+            throttled_ns: Some(1_000_000),
+            backlog_drops: Some(2),
+            received: None,
+        };
         change(&mut plan, &mut result);
         let failed = |g: &Gate| format!("{} generator_limited={}: {}\n", g.name, g.generator_limited, g.detail);
-        let gates = super::check(&plan, &result, &[100; 20], &around);
+        let gates = super::check(&plan, &result, &tally(), &around);
         want.assert_eq(&gates.iter().filter(|g| !g.held).map(failed).collect::<String>());
     }
 
@@ -245,8 +286,8 @@ mod tests {
     fn a_healthy_load_holds_every_gate() {
         check(|_, _| {}, expect![""]);
         let (plan, result) = healthy();
-        let around = Surroundings { at_ns: 2_500_000_000, throttled_ns: Some(0), backlog_drops: None };
-        let names: Vec<_> = super::check(&plan, &result, &[100; 20], &around).into_iter().map(|g| g.name).collect();
+        let around = Surroundings { at_ns: 2_500_000_000, throttled_ns: Some(0), backlog_drops: None, received: None };
+        let names: Vec<_> = super::check(&plan, &result, &tally(), &around).into_iter().map(|g| g.name).collect();
         assert_eq!(names, ["cpu", "little", "ports", "descriptors", "quota", "steady"]);
     }
 
@@ -294,10 +335,33 @@ mod tests {
     }
 
     #[test]
+    fn bytes_come_through_the_interface_and_few_others_with_them() {
+        let gate = |url: &str, name: &str, seen| {
+            let received = Some(Received { name: name.into(), bytes: seen, packets: 2000 });
+            let around = Surroundings { received, ..Surroundings::default() };
+            let gate = bytes(&LoadPlan::to(url), 300_000, &around).unwrap();
+            let next = gate.detail.split_once("; ").map(|(_, next)| next.split(' ').next().unwrap().to_string());
+            (gate.held, next)
+        };
+        let plain = "http://10.0.0.1/";
+        assert_eq!(gate(plain, "eth0", 300_000 + 66 * 2000), (true, None));
+        assert_eq!(gate(plain, "eth0", 299_999), (false, Some("the".into())), "more counted than came");
+        assert_eq!(gate(plain, "eth0", 700_000), (false, Some("others".into())));
+        assert_eq!(gate(plain, "lo", 700_000), (true, None), "there all bytes go both ways");
+        assert_eq!(gate("https://10.0.0.1/", "eth0", 700_000), (true, None), "records and handshakes");
+        assert!(bytes(&LoadPlan::to(plain), 1, &Surroundings::default()).is_none());
+    }
+
+    #[test]
     fn what_holds_the_generator_up_from_outside_is_named() {
         let (plan, result) = healthy();
-        let around = Surroundings { at_ns: 2_500_000_000, throttled_ns: Some(500_000_000), backlog_drops: Some(5) };
-        let failed = super::check(&plan, &LoadResult { responses_total: 2000, ..result }, &[100; 20], &around);
+        let around = Surroundings {
+            at_ns: 2_500_000_000,
+            throttled_ns: Some(500_000_000),
+            backlog_drops: Some(5),
+            received: None,
+        };
+        let failed = super::check(&plan, &LoadResult { responses_total: 2000, ..result }, &tally(), &around);
         let failed: String = failed.iter().filter(|g| !g.held).map(|g| format!("{}: {}\n", g.name, g.detail)).collect();
         expect![[r#"
             quota: the generator's control group was throttled for 0.50 s in 2.5 s, 20.0 % against at most 1 %; raise the CPU quota of the generator's control group (cpu.max, cpu.cfs_quota_us)
@@ -350,7 +414,7 @@ mod tests {
     fn a_load_that_slows_down_is_not_steady() {
         let (plan, result) = healthy();
         let buckets: Vec<u64> = (0..20).map(|i| if i < 10 { 100 } else { 80 }).collect();
-        let gates = super::check(&plan, &result, &buckets, &Surroundings::default());
+        let gates = super::check(&plan, &result, &Tally { buckets, ..tally() }, &Surroundings::default());
         assert!(gates.iter().any(|g| g.name == "steady" && !g.held && !g.generator_limited), "{gates:?}");
     }
 }

@@ -8,6 +8,7 @@
 pub mod error;
 pub mod gates;
 pub mod import;
+mod interface;
 pub mod null_server;
 pub mod plan;
 pub mod target;
@@ -99,9 +100,9 @@ pub fn run(
         scenario = Scenario::compile(plan, &target, Some(&rows))?;
     }
     let scenario = scenario.map(Arc::new);
-    let before = Surroundings::read(Path::new("/"));
+    let before = Surroundings::read(Path::new("/"), &route.endpoints);
     let worked = send(plan, &target, &route, scenario.clone(), false, stop, progress)?;
-    let around = Surroundings::read(Path::new("/")).since(&before);
+    let around = Surroundings::read(Path::new("/"), &route.endpoints).since(&before);
     let result = result_of(plan, &worked.outcomes, scenario.as_deref(), &around);
     Ok(LoadResult { intervals: worked.intervals, ..result })
 }
@@ -258,7 +259,7 @@ fn result_of(plan: &LoadPlan, outcomes: &[Outcome], scenario: Option<&Scenario>,
         gates: Vec::new(),
         interrupted: outcomes.iter().any(|o| o.interrupted),
     };
-    result.gates = gates::check(plan, &result, &sum.buckets, around);
+    result.gates = gates::check(plan, &result, &sum, around);
     result
 }
 

@@ -1,14 +1,17 @@
-//! What held the generator up from outside: its control group's quota, and the backlog queues of the machine's CPUs.
+//! What happens around a load: its control group's quota, the backlog queues of the machine's CPUs, and the interface it goes
+//! through.
 //!
 //! Reads `/proc`, the own control group and those above it, before and after the load; never the target's. Invariant: what
 //! cannot be read is none, not 0.
 
+use crate::interface::Received;
 use crate::sys;
+use crate::target::Endpoint;
 use prony_model::cgroup::{Hierarchy, Membership};
 use std::path::{Path, PathBuf};
 
 /// Counters since the machine or the group started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// When they were read, on the monotonic clock; between two readings: how long that was.
     pub at_ns: u64,
@@ -18,11 +21,13 @@ pub struct Surroundings {
     pub throttled_ns: Option<u64>,
     /// Packets that a CPU's backlog queue had no room for (`/proc/net/softnet_stat`, second column), summed over CPUs.
     pub backlog_drops: Option<u64>,
+    /// What the interface of the load received.
+    pub received: Option<Received>,
 }
 
 impl Surroundings {
-    /// Reads the counters. `root`: `/`, or a recorded tree.
-    pub fn read(root: &Path) -> Self {
+    /// Reads the counters around a load to these endpoints. `root`: `/`, or a recorded tree.
+    pub fn read(root: &Path, endpoints: &[Endpoint]) -> Self {
         let text = |path: &str| std::fs::read_to_string(root.join(path)).ok();
         let groups = own_cpu_groups(
             &text("proc/self/mountinfo").unwrap_or_default(),
@@ -34,6 +39,7 @@ impl Surroundings {
             at_ns: sys::clock_ns(),
             throttled_ns: (!throttled.is_empty()).then(|| throttled.iter().sum()),
             backlog_drops: text("proc/net/softnet_stat").and_then(|text| backlog_drops(&text)),
+            received: Received::from(endpoints, root),
         }
     }
 
@@ -44,6 +50,7 @@ impl Surroundings {
             at_ns: self.at_ns.saturating_sub(before.at_ns),
             throttled_ns: added(self.throttled_ns, before.throttled_ns),
             backlog_drops: added(self.backlog_drops, before.backlog_drops),
+            received: self.received.as_ref().zip(before.received.as_ref()).and_then(|(now, then)| now.since(then)),
         }
     }
 }
@@ -90,7 +97,7 @@ mod tests {
     }
 
     fn read(root: &Path) -> (Option<u64>, Option<u64>) {
-        let seen = Surroundings::read(root);
+        let seen = Surroundings::read(root, &[]);
         (seen.throttled_ns, seen.backlog_drops)
     }
 
@@ -129,9 +136,9 @@ mod tests {
 
     #[test]
     fn what_one_reading_lacks_has_no_difference() {
-        let before = Surroundings { at_ns: 50, throttled_ns: Some(6000), backlog_drops: None };
-        let after = Surroundings { at_ns: 90, throttled_ns: Some(7000), backlog_drops: Some(12) };
-        let want = Surroundings { at_ns: 40, throttled_ns: Some(1000), backlog_drops: None };
+        let before = Surroundings { at_ns: 50, throttled_ns: Some(6000), backlog_drops: None, received: None };
+        let after = Surroundings { at_ns: 90, throttled_ns: Some(7000), backlog_drops: Some(12), received: None };
+        let want = Surroundings { at_ns: 40, throttled_ns: Some(1000), backlog_drops: None, received: None };
         assert_eq!(after.since(&before), want);
     }
 }

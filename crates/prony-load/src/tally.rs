@@ -1,7 +1,7 @@
 //! What one thread counts: responses, errors, latencies. Everything is allocated before the load begins.
 //!
 //! It reads no clock. Invariant: only what happens within the counted time is counted, to the nanosecond; `responses_total`
-//! is the one exception and says so.
+//! and `bytes_in_total` are the exceptions and say so.
 
 use prony_model::ErrorCounts;
 use prony_stats::histogram::Histogram;
@@ -91,6 +91,8 @@ pub struct Tally {
     pub responses_total: u64,
     /// Bytes received.
     pub bytes_in: u64,
+    /// Bytes received, those outside the counted time too.
+    pub bytes_in_total: u64,
     /// Bytes sent.
     pub bytes_out: u64,
     /// Connections opened.
@@ -122,6 +124,7 @@ impl Tally {
             completed: 0,
             responses_total: 0,
             bytes_in: 0,
+            bytes_in_total: 0,
             bytes_out: 0,
             connections_opened: 0,
             errors: ErrorCounts::default(),
@@ -203,6 +206,7 @@ impl Tally {
         self.completed += other.completed;
         self.responses_total += other.responses_total;
         self.bytes_in += other.bytes_in;
+        self.bytes_in_total += other.bytes_in_total;
         self.bytes_out += other.bytes_out;
         self.connections_opened += other.connections_opened;
         self.in_flight_ns += other.in_flight_ns;

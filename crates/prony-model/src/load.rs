@@ -329,8 +329,8 @@ impl ThreadUse {
 /// A check that decides whether a result is the stack's or the generator's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    /// Short name: `rate`, `schedule-lag`, `cpu`, `little`, `ports`, `descriptors`, `quota`, `backlog`, `steady`,
-    /// `server-count`.
+    /// Short name: `rate`, `schedule-lag`, `cpu`, `little`, `ports`, `descriptors`, `quota`, `backlog`, `bytes`,
+    /// `steady`, `server-count`.
     pub name: String,
     /// Whether it held.
     pub held: bool,

@@ -4,9 +4,12 @@ use crate::dose;
 use crate::effort::Effort;
 use crate::limit::Limit;
 use crate::machine::{Command, Outcome, Session, TrialOrder};
+use crate::server_count;
 use prony_agent::{Agent, AgentError, LocalAgent, Reply, Request, Seen};
 use prony_model::knob::ChangeState;
-use prony_model::{Event, Gap, InterventionKind, Knob, KnobId, LoadPlan, Purpose, Run, Sample, Stack, Trial, Window};
+use prony_model::{
+    Event, Gap, InterventionKind, Knob, KnobId, LoadPlan, LoadResult, Purpose, Run, Sample, Stack, Trial, Window,
+};
 use prony_record::Writer;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -310,12 +313,15 @@ impl<'a> Driver<'a> {
         outcome
     }
 
-    fn trial_done(&mut self, id: u32, order: TrialOrder, window: Window, result: prony_model::LoadResult) -> Outcome {
+    fn trial_done(&mut self, id: u32, order: TrialOrder, window: Window, mut result: LoadResult) -> Outcome {
         let generator = self.generator();
         let window = Window {
             from_ns: self.session_ns(&generator, window.from_ns),
             to_ns: self.session_ns(&generator, window.to_ns),
         };
+        // What the hosts showed until now belongs to the trial.
+        self.drain();
+        result.gates.extend(server_count::gate(self.session.run(), window, &result));
         let (good_per_s, p99_us, errors) = (result.good_per_s, result.latency.p99_us, result.errors.total());
         let trial = Trial { id, purpose: order.purpose, plan: order.plan, window, result };
         self.write(|w| w.trial(&trial));
@@ -323,7 +329,6 @@ impl<'a> Driver<'a> {
         let done = Event::TrialDone { id, good_per_s, p99_us, errors };
         (self.watcher)(&done);
         self.write(|w| w.event(at_ns, &done));
-        self.drain();
         Outcome::Trial(Box::new(trial))
     }
 

@@ -14,6 +14,7 @@ mod limit;
 mod machine;
 mod proofs;
 mod quiet;
+mod server_count;
 #[cfg(test)]
 mod testing;
 

@@ -129,6 +129,7 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
             self.heard_at = sys::clock_ns();
         }
         let now = self.heard_at;
+        self.tally.bytes_in_total += count as u64;
         self.tally.bytes_in += if self.counting { count as u64 } else { 0 };
         let slot = &mut self.slots[index];
         let bytes = self.transport.bytes(count);
