@@ -116,7 +116,7 @@ impl Published {
             in_flight,
             connections,
             errors: tally.errors,
-            cpu_us: user_us + system_us - spun_us,
+            cpu_us: (user_us + system_us - spun_us).max(0.0),
         });
         // Should nobody have looked since, the thread goes on with what it told then: nothing is lost.
         mem::swap(&mut told.fresh.latency, tally.latency_told(scheduled));
@@ -183,7 +183,9 @@ impl Usage {
                 system_us: last.system_us - first.system_us,
                 wall_us: last.at_ns.saturating_sub(first.at_ns) as f64 / 1e3,
                 waited_us: last.waited_us.zip(first.waited_us).map(|(last, first)| last - first),
-                spun_us: last.spun_us - first.spun_us,
+                // Measured by the clock, so the machine's own interrupts are in it, which no thread is charged with.
+                spun_us: (last.spun_us - first.spun_us)
+                    .min(last.user_us + last.system_us - first.user_us - first.system_us),
             },
             (None, _) | (_, None) => ThreadUse::default(),
         }

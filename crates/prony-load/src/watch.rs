@@ -111,7 +111,7 @@ impl Watch {
         let before = std::mem::replace(&mut self.cpu, now);
         let share = |((from, used_0), (to, used)): (&(u64, f64), &(u64, f64))| {
             let wall_us = to.saturating_sub(*from) as f64 / 1e3;
-            if wall_us > 0.0 { (used - used_0) / wall_us } else { 0.0 }
+            if wall_us > 0.0 { (used - used_0).max(0.0) / wall_us } else { 0.0 }
         };
         before.iter().zip(&self.cpu).map(share).collect()
     }
