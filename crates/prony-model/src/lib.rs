@@ -4,6 +4,7 @@
 //! Invariant: a fact that could not be read is a [`Gap`] with a reason, never 0 and never -1.
 
 pub mod cgroup;
+pub mod comparison;
 pub mod cpus;
 pub mod diagnosis;
 pub mod event;

@@ -3,7 +3,7 @@
 use crate::knob::Knob;
 use serde::{Deserialize, Serialize};
 
-/// An effect of B against A on one metric, from paired trials: relative (0.12 is 12 % more).
+/// An effect of B against A on one metric: relative (0.12 is 12 % more).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// What was compared: `good_per_s`, `p99_us`, `error_share`, `cpu_us_per_request`.
@@ -18,11 +18,11 @@ pub struct Effect {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Smallest effect that this many pairs would have found with 80 % power.
+    /// Smallest effect that this many trials would have found with 80 % power.
     pub detectable: f64,
-    /// Exact p-value of the sign permutation test, two-sided.
+    /// Two-sided p-value: of the exact sign permutation test for pairs, of Welch's t-test for trials without partners.
     pub p: f64,
-    /// Pairs.
+    /// Pairs; for trials without partners, those of the smaller side.
     pub pairs: u32,
 }
 
@@ -34,7 +34,7 @@ pub enum ProofVerdict {
     Better,
     /// Throughput is lower, the interval excludes 0.
     Worse,
-    /// The interval holds 0 and lies within the margin that matters.
+    /// The same within d: the interval holds 0 and lies within the margin that matters; d is its farther end.
     NoDifference,
     /// Throughput is higher, but a guard (p99, errors, CPU per request) got worse.
     GuardBroken,

@@ -1,10 +1,13 @@
-//! What each metric, finding and verdict is called; HTML, Markdown, JSON, CSV and the texts of the terminal.
+//! What each metric, finding and verdict is called; HTML, Markdown, JSON, CSV, JUnit and the texts of the terminal.
 //!
 //! Everything here turns a [`Run`] into text. It reads no file, opens no socket and decides nothing.
 //! Invariant: the page, the JSON, the Markdown and the terminal show the same [`view::ReportData`].
 
+pub mod comparison;
 pub mod csv;
+pub mod history;
 mod html;
+mod junit;
 pub mod load_output;
 mod markdown;
 pub mod names;
@@ -28,6 +31,11 @@ pub fn json(run: &Run) -> String {
 /// The report as Markdown.
 pub fn markdown(run: &Run) -> String {
     markdown::document(&view::ReportData::of(run))
+}
+
+/// What a run had to hold, as a JUnit report for CI: its end, its objective, its validity, its proof.
+pub fn junit(run: &Run) -> String {
+    junit::of_run(run).xml()
 }
 
 /// Every series of the run, in long format: `at_s,host,metric,item,value`.

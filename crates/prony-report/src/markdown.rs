@@ -184,12 +184,12 @@ fn repeat(data: &ReportData) -> String {
     section("Repeat it", &body)
 }
 
-fn section(title: &str, body: &str) -> String {
+pub(crate) fn section(title: &str, body: &str) -> String {
     if body.is_empty() { String::new() } else { format!("## {title}\n\n{}\n\n", body.trim_end()) }
 }
 
 /// A table; nothing without rows. Columns that are empty in every row are left out.
-fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let used: Vec<usize> = (0..head.len())
         .filter(|i| rows.iter().any(|r| r.get(*i).is_some_and(|c| !c.is_empty() && c != NONE)))
         .collect();
@@ -214,7 +214,7 @@ fn fenced(language: &str, text: &str) -> String {
 }
 
 /// Escapes what Markdown or HTML would read as markup; a line break becomes a blank.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -3,6 +3,7 @@
 //! Titles only: what a cause is and how it is seen stands with the cause. A name that is not in a table here is shown as its id,
 //! so that a new cause or metric is readable before it has a title; a test asks for the titles of the whole metric catalogue.
 
+use prony_model::comparison::{ComparedMetric, GateState, Strength};
 use prony_model::diagnosis::Confidence;
 use prony_model::knob::{ChangeState, KnobId};
 use prony_model::proof::ProofVerdict;
@@ -172,9 +173,19 @@ pub const fn proof(verdict: ProofVerdict) -> &'static str {
     match verdict {
         ProofVerdict::Better => "better",
         ProofVerdict::Worse => "worse",
-        ProofVerdict::NoDifference => "no difference that matters",
+        ProofVerdict::NoDifference => "the same",
         ProofVerdict::GuardBroken => "faster, but a guard broke",
         ProofVerdict::Inconclusive => "inconclusive",
+    }
+}
+
+/// What an effect's interval says: as [`proof`], and of the same how far it may be apart.
+pub fn verdict_of(verdict: ProofVerdict, d: f64) -> String {
+    match verdict {
+        ProofVerdict::NoDifference => format!("the same within {}", crate::number::percent(d)),
+        ProofVerdict::Better | ProofVerdict::Worse | ProofVerdict::GuardBroken | ProofVerdict::Inconclusive => {
+            proof(verdict).to_string()
+        }
     }
 }
 
@@ -234,10 +245,40 @@ pub fn grounding(test: &str) -> String {
 pub fn effect(metric: &str) -> String {
     match metric {
         "good_per_s" => "good requests per second".to_string(),
+        "p50_us" => "p50 latency".to_string(),
         "p99_us" => "p99 latency".to_string(),
         "error_share" => "share of failed requests".to_string(),
         "cpu_us_per_request" => "CPU time per request".to_string(),
         other => spoken(other),
+    }
+}
+
+/// What a comparison is about.
+pub fn compared(metric: ComparedMetric) -> String {
+    match metric {
+        ComparedMetric::Rps => effect("good_per_s"),
+        ComparedMetric::P50 => effect("p50_us"),
+        ComparedMetric::P99 => effect("p99_us"),
+        ComparedMetric::Errors => effect("error_share"),
+        ComparedMetric::Cpu => effect("cpu_us_per_request"),
+    }
+}
+
+/// What a gate found.
+pub const fn gate(state: GateState) -> &'static str {
+    match state {
+        GateState::Holds => "holds",
+        GateState::Broken => "broken",
+        GateState::NotProven => "not proven",
+    }
+}
+
+/// How much a verdict is worth.
+pub const fn strength(strength: Strength) -> &'static str {
+    match strength {
+        Strength::Strong => "strong",
+        Strength::Unchecked => "unchecked",
+        Strength::Weak => "weak",
     }
 }
 

@@ -5,8 +5,8 @@
 mod result;
 mod wrk;
 
-pub(crate) use result::gap_text;
 pub use result::{diagnosis, proof, verdict};
+pub(crate) use result::{gap_text, section};
 pub use wrk::load_block;
 
 use crate::view::Tone;
@@ -55,7 +55,7 @@ fn clean(text: &str) -> String {
 
 /// Breaks `text` at blanks so that no line is wider than [`COLUMNS`]; the first line starts with `first`, the others with
 /// as many blanks.
-fn wrap(first: &str, text: &str) -> String {
+pub(crate) fn wrap(first: &str, text: &str) -> String {
     let indent = " ".repeat(first.chars().count());
     let mut out = String::from(first);
     let mut column = indent.len();

@@ -7,10 +7,10 @@
 
 mod cpu;
 mod diagnosis;
-mod headline;
+pub(crate) mod headline;
 mod latency;
 mod load;
-mod proof;
+pub(crate) mod proof;
 mod stack;
 
 use crate::typescript::{view, words};

@@ -3,12 +3,18 @@
 //! Pure: no IO, no clock, and every random choice comes from a seed that the caller names.
 //! Invariant: every formula cites its source in the doc of the function that computes it.
 
+pub mod aa;
 pub mod anderson_darling;
+pub mod change_points;
+pub mod compare;
 pub mod curve;
 pub mod elasticity;
 pub mod histogram;
 #[cfg(test)]
 mod histogram_tests;
+pub mod history;
+pub mod holm;
+pub mod loads;
 pub mod order;
 pub mod paired;
 pub mod prove;
@@ -16,6 +22,7 @@ pub mod random;
 pub mod steady;
 mod student;
 pub mod threshold;
+pub mod unpaired;
 
 pub use elasticity::Elasticity;
 pub use histogram::{Histogram, merge_latencies};

@@ -44,6 +44,14 @@ pub fn compare(metric: &str, pairs: &[(f64, f64)]) -> Option<Effect> {
     })
 }
 
+/// Two-sided p by Student's t of an effect that [`compare`] found. Unlike the permutation p it is not held up by the number of
+/// sign patterns (6 pairs: 0.03 at best), so that it can be corrected for several questions.
+pub fn p_by_t(effect: &Effect) -> f64 {
+    let degrees = f64::from(effect.pairs.max(2)) - 1.0;
+    let half = (effect.high.ln_1p() - effect.low.ln_1p()) / 2.0;
+    student::two_sided_p(effect.effect.ln_1p(), half / student::quantile(student::TWO_SIDED_95, degrees), degrees)
+}
+
 /// Failed requests out of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
@@ -107,12 +115,12 @@ fn sign_permutation_p(differences: &[f64]) -> f64 {
     hits as f64 / f64::from(patterns)
 }
 
-fn pooled<'a>(failures: impl Iterator<Item = &'a Failures>) -> Failures {
+pub(crate) fn pooled<'a>(failures: impl Iterator<Item = &'a Failures>) -> Failures {
     failures.fold(Failures::default(), |all, f| Failures { errors: all.errors + f.errors, total: all.total + f.total })
 }
 
 /// Interval of share(b) - share(a) by method 10 of Newcombe 1998.
-fn newcombe(a: Failures, b: Failures) -> (f64, f64) {
+pub(crate) fn newcombe(a: Failures, b: Failures) -> (f64, f64) {
     let (a, b) = (wilson(a), wilson(b));
     let difference = b.center - a.center;
     let low = difference - ((b.center - b.low).powi(2) + (a.high - a.center).powi(2)).sqrt();
@@ -151,6 +159,21 @@ mod tests {
         assert!((effect.effect - 0.1).abs() < 1e-3 && effect.low > 0.07 && effect.high < 0.13, "{effect:?}");
         assert_eq!(effect.p, 0.125, "2 of 16 sign patterns are as extreme");
         assert!((effect.a - 100.0).abs() < 1e-9 && (effect.b - 110.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn p_and_interval_agree() {
+        for seed in 0..500 {
+            let mut random = Random::new(seed);
+            let pairs: Vec<(f64, f64)> =
+                (0..6).map(|_| (random.normal(9.0, 0.02).exp(), random.normal(9.02, 0.02).exp())).collect();
+            let effect = compare("good_per_s", &pairs).unwrap();
+            let outside = effect.low > 0.0 || effect.high < 0.0;
+            assert_eq!(p_by_t(&effect) < 0.05, outside, "{effect:?}");
+        }
+        let same = compare("x", &[(2.0, 2.0); 4]).unwrap();
+        let apart = compare("x", &[(2.0, 3.0); 4]).unwrap();
+        assert_eq!((p_by_t(&same), p_by_t(&apart)), (1.0, 0.0));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The verdict of an interleaved A/B experiment: better, worse, no difference, a guard broken, or inconclusive.
+//! The verdict of an interleaved A/B experiment: better, worse, the same within d, a guard broken, or inconclusive.
 //!
 //! The order of trials is made in `order`, effects in `paired`; this file only decides and says why.
 //! Invariant: without guards, swapping A and B swaps better and worse and changes nothing else.
@@ -9,18 +9,15 @@ use prony_model::run::Arm;
 use prony_model::{Effect, Knob, LoadResult, Proof, ProofVerdict};
 use std::collections::BTreeMap;
 
-/// An effect within +- this is no difference that matters. A guess: about the spread of one careful trial
-/// (docs of benchmark runners speak of 1 to 3 %).
-const NO_DIFFERENCE_MARGIN: f64 = 0.02;
-/// When the interval holds 0 and an effect of this size would have been found, there is no difference. A guess: what
-/// change detection reports by default (hunter, MongoDB: 5 %).
-const DETECTABLE_MAX: f64 = 0.05;
+/// A change of throughput of less than this, up or down, is none that matters: when the interval holds 0 and lies within, the
+/// verdict is "the same within d". A guess: what change detection reports by default (Hunter, MongoDB: 5 %).
+pub(crate) const SAME_MAX: f64 = 0.05;
 /// How much worse p99 may get, relative. A guess.
-const P99_MARGIN: f64 = 0.10;
+pub(crate) const P99_MARGIN: f64 = 0.10;
 /// How much higher the error share may get, absolute: 0.1 percentage points. A guess.
-const ERROR_SHARE_MARGIN: f64 = 0.001;
+pub(crate) const ERROR_SHARE_MARGIN: f64 = 0.001;
 /// How much dearer a request may get in CPU time, relative. A guess; CPU per request at one load repeats within 2 %.
-const CPU_MARGIN: f64 = 0.05;
+pub(crate) const CPU_MARGIN: f64 = 0.05;
 
 /// The numbers that one trial gives to statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -79,13 +76,14 @@ pub fn verdict(
     Proof { knob, verdict, effect, guards, predicted_gain, summary, seed, trials }
 }
 
-fn pair_up(trials: &[(u32, Arm, TrialNumbers)]) -> Vec<(TrialNumbers, TrialNumbers)> {
-    let mut blocks: BTreeMap<u32, [Vec<TrialNumbers>; 2]> = BTreeMap::new();
+/// Pairs of neighbours: in each block the first A with the first B, the second with the second.
+pub(crate) fn pair_up<T: Clone>(trials: &[(u32, Arm, T)]) -> Vec<(T, T)> {
+    let mut blocks: BTreeMap<u32, [Vec<T>; 2]> = BTreeMap::new();
     for (block, arm, numbers) in trials {
-        let [a, b] = blocks.entry(*block).or_default();
+        let [a, b] = blocks.entry(*block).or_insert_with(|| [Vec::new(), Vec::new()]);
         match arm {
-            Arm::A => a.push(*numbers),
-            Arm::B => b.push(*numbers),
+            Arm::A => a.push(numbers.clone()),
+            Arm::B => b.push(numbers.clone()),
         }
     }
     blocks.into_values().flat_map(|[a, b]| a.into_iter().zip(b)).collect()
@@ -109,16 +107,30 @@ fn guards(pairs: &[(TrialNumbers, TrialNumbers)]) -> Vec<Guard> {
 }
 
 fn decide(effect: &Effect, guards: &[Guard]) -> ProofVerdict {
-    let within_margin = effect.low >= -NO_DIFFERENCE_MARGIN && effect.high <= NO_DIFFERENCE_MARGIN;
-    if effect.low > 0.0 {
-        if guards.iter().any(|guard| guard.broken) { ProofVerdict::GuardBroken } else { ProofVerdict::Better }
-    } else if effect.high < 0.0 {
+    let verdict = direction(effect.low, effect.high, same_within(effect.low, effect.high), SAME_MAX);
+    let harmed = guards.iter().any(|guard| guard.broken);
+    if verdict == ProofVerdict::Better && harmed { ProofVerdict::GuardBroken } else { verdict }
+}
+
+/// What an interval says of something of which more is better; `d` is how far it reaches from 0.
+///
+/// "The same" is a test of equivalence (Schuirmann 1987) at 2.5 % a side, because the interval of 95 % is used.
+pub(crate) fn direction(low: f64, high: f64, d: f64, same_max: f64) -> ProofVerdict {
+    if low > 0.0 {
+        ProofVerdict::Better
+    } else if high < 0.0 {
         ProofVerdict::Worse
-    } else if within_margin || effect.detectable <= DETECTABLE_MAX {
+    } else if d <= same_max {
         ProofVerdict::NoDifference
     } else {
         ProofVerdict::Inconclusive
     }
+}
+
+/// The d of "the same within d": the farther end of the interval of a ratio, written as a growth, so that it stays when A and B
+/// are swapped (ends of -9.1 % and +10 % are equally far).
+pub fn same_within(low: f64, high: f64) -> f64 {
+    low.ln_1p().abs().max(high.ln_1p().abs()).exp_m1()
 }
 
 fn why_no_effect(rates: &[(f64, f64)]) -> String {
@@ -137,12 +149,13 @@ fn summary(
     guards: &[Guard],
     predicted_gain: Option<f64>,
 ) -> String {
+    let within = percent(same_within(effect.low, effect.high));
     let word = match verdict {
-        ProofVerdict::Better => "Better",
-        ProofVerdict::Worse => "Worse",
-        ProofVerdict::NoDifference => "No difference",
-        ProofVerdict::GuardBroken => "More throughput, but a guard broke",
-        ProofVerdict::Inconclusive => "Inconclusive",
+        ProofVerdict::Better => "Better".to_string(),
+        ProofVerdict::Worse => "Worse".to_string(),
+        ProofVerdict::NoDifference => format!("The same within {}", within.trim_start_matches('+')),
+        ProofVerdict::GuardBroken => "More throughput, but a guard broke".to_string(),
+        ProofVerdict::Inconclusive => "Inconclusive".to_string(),
     };
     let subject = match knob {
         Some(Knob { host, id, value }) => format!("{id}={value} at {host}"),
@@ -196,13 +209,13 @@ fn score(predicted: f64, effect: &Effect) -> String {
 }
 
 /// 0.4213 is `+42 %`, 0.0123 is `+1.2 %`.
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let value = 100.0 * share;
     if value.abs() < 9.95 { format!("{value:+.1} %") } else { format!("{value:+.0} %") }
 }
 
 /// A difference of shares in percentage points.
-fn points(share: f64) -> String {
+pub(crate) fn points(share: f64) -> String {
     format!("{:+.2} points", 100.0 * share)
 }
 
@@ -270,7 +283,7 @@ mod tests {
             quiet,
             Some(0.1),
             expect![
-                "No difference: nginx.upstream_keepalive=32 at lb changes throughput by -0.1 % (95 % interval -1.2 % to +1.1 %; 8 pairs, smallest detectable effect 1.6 %). Predicted +10 %, measured -0.1 % (-1.2 % to +1.1 %): not confirmed."
+                "The same within 1.2 %: nginx.upstream_keepalive=32 at lb changes throughput by -0.1 % (95 % interval -1.2 % to +1.1 %; 8 pairs, smallest detectable effect 1.6 %). Predicted +10 %, measured -0.1 % (-1.2 % to +1.1 %): not confirmed."
             ],
         );
         check(
@@ -343,6 +356,29 @@ mod tests {
     }
 
     proptest! {
+        /// An interval that is wider around the same place never says more.
+        #[test]
+        fn a_wider_interval_never_says_more(center in -0.2f64..0.2, half in 0.0f64..0.2, more in 0.0f64..0.2) {
+            let of = |half: f64| {
+                let (low, high) = ((center - half).exp_m1(), (center + half).exp_m1());
+                direction(low, high, same_within(low, high), SAME_MAX)
+            };
+            let (narrow, wide) = (of(half), of(half + more));
+            prop_assert!(wide == narrow || wide == ProofVerdict::Inconclusive
+                || (wide == ProofVerdict::NoDifference && narrow != ProofVerdict::Inconclusive));
+        }
+
+        /// Verdict and effect stay when every rate is a hundred times as large.
+        #[test]
+        fn scale_changes_nothing(gain in -0.3f64..0.3, spread in 0.001f64..0.1, seed: u64) {
+            let trials = trials(Planted { gain, spread, ..Planted::default() }, 4, seed);
+            let mut scaled = trials.clone();
+            scaled.iter_mut().for_each(|(_, _, numbers)| numbers.good_per_s *= 100.0);
+            let (one, two) = (verdict(None, &trials, None, seed), verdict(None, &scaled, None, seed));
+            prop_assert!((one.effect.effect - two.effect.effect).abs() < 1e-9);
+            prop_assert!((one.effect.low - two.effect.low).abs() < 1e-9);
+        }
+
         #[test]
         fn swapping_the_arms_swaps_the_verdict(gain in -0.3f64..0.3, spread in 0.001f64..0.1, seed: u64) {
             let trials = trials(Planted { gain, spread, ..Planted::default() }, 4, seed);
@@ -354,7 +390,7 @@ mod tests {
                 ProofVerdict::Worse => ProofVerdict::Better,
                 same @ (ProofVerdict::NoDifference | ProofVerdict::Inconclusive) => same,
             };
-            let near_border = |p: &Proof| (p.effect.detectable - DETECTABLE_MAX).abs() < 1e-9;
+            let near_border = |p: &Proof| (same_within(p.effect.low, p.effect.high) - SAME_MAX).abs() < 1e-9;
             prop_assert!(two.verdict == mirrored || two.verdict == ProofVerdict::GuardBroken || near_border(&one));
         }
     }

@@ -1,9 +1,11 @@
 //! Flags and help of every command. No work is done here.
 
 mod calibrate_args;
+mod compare_args;
 mod load_args;
 
 pub(crate) use calibrate_args::CalibrateArgs;
+pub(crate) use compare_args::CompareArgs;
 pub(crate) use load_args::{ArrivalsArg, ConnectionArgs, LoadArgs, RequestArgs, ShowArgs, TlsArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -39,7 +41,9 @@ pub(crate) enum Command {
     Diagnose(DiagnoseArgs),
     /// Apply one remedy, prove it, undo it (or keep it)
     Tune(TuneArgs),
-    /// Show a recorded run: html, md, json, csv, text
+    /// Is B different from A? Two recorded runs, a knob tried live, or a history of runs
+    Compare(Box<CompareArgs>),
+    /// Show a recorded run: html, md, json, csv, junit, text
     Report(ReportArgs),
     /// Stacks in network namespaces with real servers
     Lab(LabArgs),
@@ -139,7 +143,7 @@ pub(crate) struct DiagnoseArgs {
 #[command(after_help = "Examples:
   prony tune stack.toml                                       the remedy that the diagnosis names
   prony tune stack.toml --knob lb:nginx.worker_processes=4    your own
-  prony tune stack.toml --aa                                  change nothing: must say no difference
+  prony tune stack.toml --aa                                  change nothing: must come out the same
   prony tune --knobs                                          list the knobs")]
 pub(crate) struct TuneArgs {
     /// A stack file, a lab by name (`prony lab ls`), or a URL
@@ -185,6 +189,8 @@ pub(crate) enum Format {
     Json,
     /// Every fact over time, a line each
     Csv,
+    /// What had to hold, as JUnit XML for CI
+    Junit,
     /// As on the terminal
     Text,
 }

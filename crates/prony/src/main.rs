@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod cli;
+mod compare;
 mod doctor;
 mod home;
 mod lab;
@@ -79,6 +80,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Limit(args) => measure::limit(&args),
         Command::Diagnose(args) => measure::diagnose(&args),
         Command::Tune(args) => measure::tune(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Undo(args) => undo::run(&args),

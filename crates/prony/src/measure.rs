@@ -1,4 +1,4 @@
-//! The commands that run a session: prove, diagnose, tune, limit.
+//! The commands that run a session: prove, diagnose, tune, limit; and sessions for others.
 
 use crate::BadArgument;
 use crate::Exit;
@@ -59,14 +59,25 @@ pub(crate) fn limit(args: &LimitArgs) -> Result<Exit> {
 }
 
 /// A run that has ended, and where it was recorded.
-struct Measured {
-    run: Run,
-    record: Option<PathBuf>,
+pub(crate) struct Measured {
+    pub run: Run,
+    pub record: Option<PathBuf>,
     limit: Option<Limit>,
 }
 
-/// Runs a session on what `name` names; brings a lab up before and takes it down after, whatever happens.
+/// Runs a session on what `name` names.
 fn measure(name: &str, choice: &ChoiceArgs, goal: Goal, output: &OutputArgs) -> Result<Measured> {
+    measure_all(name, choice, &[goal], output)?.pop().context("one goal gives one run")
+}
+
+/// Runs a session for each goal, one after the other, on what `name` names; brings a lab up before and takes it down after,
+/// whatever happens. A session that did not come to its end is the last.
+pub(crate) fn measure_all(
+    name: &str,
+    choice: &ChoiceArgs,
+    goals: &[Goal],
+    output: &OutputArgs,
+) -> Result<Vec<Measured>> {
     let mut stack = source::stack(name)?;
     choose(&mut stack, choice);
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -79,11 +90,29 @@ fn measure(name: &str, choice: &ChoiceArgs, goal: Goal, output: &OutputArgs) -> 
         None => None,
     };
     let stack = lab.as_ref().map_or(stack, |lab| lab.up.stack.clone());
-    let measured = on_stack(stack, choice, goal, output, &mut progress, &interrupted);
+    let mut one = |i: usize, goal: &Goal| {
+        // Every session has an order of its own, also when the seed is given.
+        let choice = ChoiceArgs { seed: choice.seed.map(|seed| seed.wrapping_add(i as u64)), ..choice.clone() };
+        on_stack(stack.clone(), &choice, goal.clone(), output, &mut progress, &interrupted)
+    };
+    let measured = until_one_fails(goals, &mut one);
     if let Some(lab) = lab {
         lab.down()?;
     }
     measured
+}
+
+fn until_one_fails(goals: &[Goal], one: &mut dyn FnMut(usize, &Goal) -> Result<Measured>) -> Result<Vec<Measured>> {
+    let mut all = Vec::new();
+    for (i, goal) in goals.iter().enumerate() {
+        let measured = one(i, goal)?;
+        let ended = measured.run.end == RunEnd::Done;
+        all.push(measured);
+        if !ended {
+            break;
+        }
+    }
+    Ok(all)
 }
 
 fn choose(stack: &mut Stack, choice: &ChoiceArgs) {
@@ -155,7 +184,7 @@ fn run_id(unix_ms: u64) -> String {
 }
 
 /// `NAME=VALUE` or `HOST:NAME=VALUE`.
-fn knob(text: &str, stack: &Stack) -> Result<Knob> {
+pub(crate) fn knob(text: &str, stack: &Stack) -> Result<Knob> {
     let wrong = || BadArgument::error(format!("`{text}` is no knob: write [HOST:]NAME=VALUE"));
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
     let (host, name) = match name.split_once(':') {

@@ -19,6 +19,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit> {
         Format::Md => prony_report::markdown(&run),
         Format::Json => prony_report::json(&run),
         Format::Csv => prony_report::csv(&run),
+        Format::Junit => prony_report::junit(&run),
         Format::Text => text::verdict(&run, Style::Plain),
     };
     let output = args.output.clone().or((args.format == Format::Html).then(|| PathBuf::from("report.html")));

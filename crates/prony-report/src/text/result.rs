@@ -58,7 +58,7 @@ fn head(data: &ReportData, style: Style) -> String {
 }
 
 /// A heading with its lines; nothing when there are no lines.
-fn section(title: &str, body: &str, style: Style) -> String {
+pub(crate) fn section(title: &str, body: &str, style: Style) -> String {
     if body.is_empty() { String::new() } else { format!("\n{}\n{body}", style.bold(title)) }
 }
 

@@ -8,6 +8,7 @@ use crate::{names, number};
 use prony_model::diagnosis::{Confidence, Verdict};
 use prony_model::proof::{Proof, ProofVerdict};
 use prony_model::run::{Level, Purpose, Run, RunEnd, Trial};
+use prony_stats::prove::same_within;
 
 pub(super) fn of(run: &Run) -> Headline {
     let verdict = run.diagnosis.as_ref().map(|d| &d.verdict);
@@ -69,7 +70,10 @@ fn sentence_of_proof(proof: &Proof) -> String {
     match proof.verdict {
         ProofVerdict::Better => format!("{what} gains {} throughput: proven, {interval}.", size(proof.effect.effect)),
         ProofVerdict::Worse => format!("{what} costs {} throughput: proven, {interval}.", size(proof.effect.effect)),
-        ProofVerdict::NoDifference => format!("{what} makes no difference that matters: {interval}."),
+        ProofVerdict::NoDifference => {
+            let d = number::percent(same_within(proof.effect.low, proof.effect.high));
+            format!("{what} makes no difference that matters: the same within {d}, {interval}.")
+        }
         ProofVerdict::GuardBroken => {
             let broken: Vec<String> =
                 proof.guards.iter().filter(|g| !g.held).map(|g| names::effect(&g.effect.metric)).collect();

@@ -7,9 +7,10 @@ use prony_model::Run;
 use prony_model::knob::{Change, ChangeState};
 use prony_model::proof::{Effect, Guard, Proof, ProofVerdict};
 use prony_model::run::Arm;
+use prony_stats::prove::same_within;
 
 /// How the verdict of a proof is meant.
-pub(super) fn tone(verdict: ProofVerdict) -> Tone {
+pub(crate) fn tone(verdict: ProofVerdict) -> Tone {
     match verdict {
         ProofVerdict::Better => Tone::Good,
         ProofVerdict::Worse => Tone::Bad,
@@ -26,7 +27,7 @@ pub(super) fn of(proof: &Proof) -> ProofView {
             .ok()
             .and_then(|v| v.as_str().map(str::to_string))
             .expect("a proof's verdict is written as a string"),
-        verdict_title: names::proof(proof.verdict).to_string(),
+        verdict_title: names::verdict_of(proof.verdict, same_within(proof.effect.low, proof.effect.high)),
         tone: tone(proof.verdict),
         summary: proof.summary.clone(),
         effect: effect(&proof.effect, tone(proof.verdict)),
