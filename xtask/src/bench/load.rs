@@ -98,7 +98,10 @@ pub fn run(root: &Path, args: &LoadArgs) -> anyhow::Result<()> {
             lag::Server { name: "null server", port: keeping.port },
             lag::Server { name: "nginx, one worker", port: nginx.plain_port },
         ];
-        sections.push(("lag", lag::measure(&programs.engine, &servers, args)?));
+        sections.push((
+            "lag",
+            lag::measure(&lag::Programs { engine: &programs.engine, floor: &programs.floor }, &servers, args)?,
+        ));
     }
     if wanted(memory::NAME) {
         let null_server = || fixture(&programs.null_server, &[]);

@@ -1,6 +1,6 @@
 //! How late prony sends in open loop, by the rate it is asked for: against a server that costs nothing, and against nginx.
 //!
-//! It compares with no other generator: none tells its lag. Invariant: in each round every row runs once, at a share of the limit
+//! Of other generators only the floor tells its lag: a bare loop that is as late says that the machine is. Invariant: in each round every row runs once, at a share of the limit
 //! that this round's closed loop found on the same server.
 
 use super::{GENERATOR_CPU, LoadArgs};
@@ -26,11 +26,27 @@ pub struct Server<'a> {
     pub port: u16,
 }
 
+/// Who sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sender {
+    Prony,
+    Spinning,
+    Floor,
+}
+
+/// The programs that send.
+pub struct Programs<'a> {
+    /// The engine's example.
+    pub engine: &'a Path,
+    /// The floor.
+    pub floor: &'a Path,
+}
+
 /// One line of the table.
 struct Line<'a> {
     server: &'a Server<'a>,
     share: f64,
-    spin: bool,
+    sender: Sender,
     per_s: Vec<f64>,
     busy: Vec<f64>,
     p50_us: Vec<f64>,
@@ -39,13 +55,13 @@ struct Line<'a> {
 }
 
 /// Measures, and says it in a table.
-pub fn measure(engine: &Path, servers: &[Server<'_>], args: &LoadArgs) -> anyhow::Result<String> {
+pub fn measure(programs: &Programs<'_>, servers: &[Server<'_>], args: &LoadArgs) -> anyhow::Result<String> {
     let lines = |server| {
         SHARES.iter().flat_map(move |share| {
-            [false, true].map(|spin| Line {
+            [Sender::Prony, Sender::Spinning, Sender::Floor].map(|sender| Line {
                 server,
                 share: *share,
-                spin,
+                sender,
                 per_s: Vec::new(),
                 busy: Vec::new(),
                 p50_us: Vec::new(),
@@ -57,10 +73,10 @@ pub fn measure(engine: &Path, servers: &[Server<'_>], args: &LoadArgs) -> anyhow
     let mut tables: Vec<Vec<Line<'_>>> = servers.iter().map(|server| lines(server).collect()).collect();
     for _ in 0..args.rounds {
         for table in &mut tables {
-            let closed = load(engine, table[0].server, args, json!({}))?;
+            let closed = load(programs.engine, table[0].server, args, json!({}))?;
             let limit_per_s = number(&closed, "completed_per_s")?;
             for line in table {
-                line.measure(engine, limit_per_s, args)?;
+                line.measure(programs, limit_per_s, args)?;
             }
         }
     }
@@ -68,9 +84,10 @@ pub fn measure(engine: &Path, servers: &[Server<'_>], args: &LoadArgs) -> anyhow
         "## How late prony sends\n\n\
          `cargo xtask bench load --only 'schedule lag' --rounds {} --seconds {}` on {}, load average {} after.\n\n\
          Schedule lag is how much later than intended a request left. Poisson arrivals, {} connections, one thread; the limit is \
-         what prony's closed loop reached on the same server in the same round. `--spin`: the thread never sleeps. Busy is the share of its \
-         CPU in which it had work to do; above 90 % a result is called generator-limited.\n\n\
-         | server | rate: of the limit | `--spin` | requests/s | busy | lag p50, us | p99, us: median (least to most) | p99.9, us | bar | holds |\n\
+         what prony's closed loop reached on the same server in the same round. `--spin`: the thread never sleeps. The floor is a bare epoll \
+         loop in C that sends by the same schedule: where it is late as well, the machine is. Busy is the share of its CPU in which a \
+         thread had work to do; above 90 % a result is called generator-limited.\n\n\
+         | server | rate: of the limit | generator | requests/s | busy | lag p50, us | p99, us: median (least to most) | p99.9, us | bar | holds |\n\
          |---|--:|---|--:|--:|--:|--:|--:|--:|---|\n",
         args.rounds,
         args.seconds,
@@ -83,11 +100,23 @@ pub fn measure(engine: &Path, servers: &[Server<'_>], args: &LoadArgs) -> anyhow
 }
 
 impl Line<'_> {
-    fn measure(&mut self, engine: &Path, limit_per_s: f64, args: &LoadArgs) -> anyhow::Result<()> {
-        let rate = format!("{:.0}/s", limit_per_s * self.share);
+    fn measure(&mut self, programs: &Programs<'_>, limit_per_s: f64, args: &LoadArgs) -> anyhow::Result<()> {
+        let per_s = limit_per_s * self.share;
         // Connections open before anything is counted, as with prony's usual warm-up.
-        let fields = json!({ "rate": rate, "arrivals": "poisson", "spin": self.spin, "warmup": "500ms" });
-        let said = load(engine, self.server, args, fields)?;
+        let engine = |spin: bool| {
+            let fields =
+                json!({ "rate": format!("{per_s:.0}/s"), "arrivals": "poisson", "spin": spin, "warmup": "500ms" });
+            load(programs.engine, self.server, args, fields)
+        };
+        let said = match self.sender {
+            Sender::Prony => engine(false)?,
+            Sender::Spinning => engine(true)?,
+            Sender::Floor => {
+                let [port, connections] = [u32::from(self.server.port), args.connections].map(|n| n.to_string());
+                let (seconds, rate) = (args.seconds.to_string(), format!("{per_s:.0}"));
+                said(programs.floor, args, &[&port, &connections, &seconds, &rate, "poisson", "lag"])?
+            }
+        };
         self.per_s.push(number(&said, "completed_per_s")?);
         self.busy.push(number(&said, "busy_share")?);
         self.p50_us.push(number(&said, "lag_p50_us")?);
@@ -98,12 +127,16 @@ impl Line<'_> {
 
     fn row(&self) -> String {
         let middle = |values: &[f64]| median(values).unwrap_or_default();
-        let judged = self.share == BAR_SHARE;
+        let judged = self.share == BAR_SHARE && self.sender != Sender::Floor;
         format!(
             "| {} | {:.0} % | {} | {:.0} | {:.0} % | {:.1} | {} | {:.0} | {} | {} |\n",
             self.server.name,
             100.0 * self.share,
-            if self.spin { "yes" } else { "no" },
+            match self.sender {
+                Sender::Prony => "prony",
+                Sender::Spinning => "prony `--spin`",
+                Sender::Floor => "floor",
+            },
             middle(&self.per_s),
             100.0 * middle(&self.busy),
             middle(&self.p50_us),
@@ -119,9 +152,13 @@ impl Line<'_> {
 fn load(engine: &Path, server: &Server<'_>, args: &LoadArgs, mut fields: Value) -> anyhow::Result<String> {
     fields["connections"] = json!(args.connections);
     fields["duration"] = json!(format!("{}s", args.seconds));
+    said(engine, args, &[&format!("http://127.0.0.1:{}/", server.port), &fields.to_string()])
+}
+
+/// What a program printed, on the generators' CPU.
+fn said(program: &Path, args: &LoadArgs, words: &[&str]) -> anyhow::Result<String> {
     let mut command = prioritised("taskset", args.realtime);
-    command.args(["-c", GENERATOR_CPU]).arg(engine);
-    command.args([format!("http://127.0.0.1:{}/", server.port), fields.to_string()]);
+    command.args(["-c", GENERATOR_CPU]).arg(program).args(words);
     let output = command.output().context("cannot start taskset")?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -139,22 +176,23 @@ mod tests {
     #[test]
     fn the_bar_is_that_of_its_share() {
         let server = Server { name: "nginx", port: 1 };
-        let line = |share| Line {
+        let line = |share, sender| Line {
             server: &server,
             share,
-            spin: true,
+            sender,
             per_s: vec![42_000.0],
             busy: vec![0.314],
             p50_us: vec![3.7],
             p99_us: vec![12.0, 60.0, 15.0],
             p999_us: vec![300.0],
         };
-        let rows = [line(0.5), line(0.7)].map(|line| line.row());
+        let rows = [(0.5, Sender::Prony), (0.7, Sender::Spinning), (0.7, Sender::Floor)].map(|(s, g)| line(s, g).row());
         assert_eq!(
             rows,
             [
-                "| nginx | 50 % | yes | 42000 | 31 % | 3.7 | 15 (12 to 60) | 300 | none |  |\n",
-                "| nginx | 70 % | yes | 42000 | 31 % | 3.7 | 15 (12 to 60) | 300 | 50 us | yes, 2 of 3 |\n"
+                "| nginx | 50 % | prony | 42000 | 31 % | 3.7 | 15 (12 to 60) | 300 | none |  |\n",
+                "| nginx | 70 % | prony `--spin` | 42000 | 31 % | 3.7 | 15 (12 to 60) | 300 | 50 us | yes, 2 of 3 |\n",
+                "| nginx | 70 % | floor | 42000 | 31 % | 3.7 | 15 (12 to 60) | 300 | none |  |\n"
             ]
         );
     }
