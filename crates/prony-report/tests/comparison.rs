@@ -1,5 +1,7 @@
 //! A comparison and a history as texts. `UPDATE_EXPECT=1 cargo test -p prony-report` writes them anew; read the difference.
 
+#![allow(clippy::unwrap_used, reason = "clippy knows tests by #[test]; these are their parts")]
+
 use expect_test::{Expect, expect};
 use prony_model::ProofVerdict;
 use prony_model::comparison::{

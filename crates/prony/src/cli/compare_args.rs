@@ -29,7 +29,7 @@ pub(crate) struct CompareArgs {
     /// Compare now, interleaved: a stack file, a lab by name, or a URL
     #[arg(long, value_name = "STACK", conflicts_with = "runs")]
     pub live: Option<String>,
-    /// What B turns, with --live: [HOST:]NAME=VALUE. Each is a question of its own, against A as found
+    /// What B turns, with --live: NAME=VALUE, or HOST:NAME=VALUE. Each is a question of its own, against A as found
     #[arg(long = "knob", value_name = "KNOB")]
     pub knobs: Vec<String>,
     /// So many runs of A against A as well, with --live: how often does this machine raise a false alarm?
