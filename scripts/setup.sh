@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs by apt what prony's demo, tests or benchmarks need and what is missing here; says each package and why.
+# Installs by apt what prony's build, demo, tests or benchmarks need and what is missing here; says each package and why.
 # It does nothing when everything is there, and it never starts a service of the distribution.
 #
-# usage: setup.sh demo|test|bench
+# usage: setup.sh build|demo|test|bench
 set -euo pipefail
 
 # nginx, haproxy, ip and nft live in sbin, which is not on every user's PATH.
@@ -13,10 +13,17 @@ POLICY=/usr/sbin/policy-rc.d
 POLICY_SAVED="$POLICY.before-prony"
 POLICY_MARK="# prony setup: no service is started while packages are installed"
 
-# For whom | program | package | why
+# For whom | program, or file where a package has none | package | why
 NEEDED="
+build|clang|clang|compiling the eBPF programs of the deep look
+build|pkg-config|pkg-config|finding libelf and zlib for libbpf
+build|/usr/include/gelf.h|libelf-dev|libbpf reads the compiled eBPF programs by it
+build|/usr/include/zlib.h|zlib1g-dev|libbpf and libelf need it
 demo|nginx|nginx-light|the proxy and the file servers of the labs
 demo|haproxy|haproxy|the slow upstream of a lab
+demo|psql|postgresql|the database of the chain labs
+demo|redis-server|redis-server|the cache of the chain labs
+demo|python3|python3|the application of the chain labs
 demo|ip|iproute2|namespaces and links of the labs
 demo|tc|iproute2|link rates of the labs
 demo|nft|nftables|packet loss of the labs
@@ -34,6 +41,14 @@ say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 has() { command -v "$1" >/dev/null 2>&1; }
 
+# The same for what NEEDED names.
+is_there() {
+    case "$1" in
+        /*) [ -e "$1" ] ;;
+        *) has "$1" ;;
+    esac
+}
+
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
@@ -41,7 +56,7 @@ as_root() {
 # Whether something for $2 is wanted when $1 was asked for: each asks for what the one before it asks for, and more.
 wanted() {
     case "$1:$2" in
-        demo:demo | test:demo | test:test | bench:*) return 0 ;;
+        build:build | demo:build | demo:demo | test:build | test:demo | test:test | bench:*) return 0 ;;
         *) return 1 ;;
     esac
 }
@@ -59,7 +74,7 @@ find_missing() {
     packages=""
     local scope program package why
     while IFS='|' read -r scope program package why; do
-        if [ -n "$scope" ] && wanted "$1" "$scope" && ! has "$program"; then
+        if [ -n "$scope" ] && wanted "$1" "$scope" && ! is_there "$program"; then
             say "$package is missing: $why ($program)"
             case " $packages " in
                 *" $package "*) ;;
@@ -85,7 +100,7 @@ release_services() {
 disable_services() {
     has systemctl || return 0
     local service
-    for service in nginx haproxy nftables; do
+    for service in nginx haproxy nftables postgresql redis-server; do
         case " $1 " in
             *" $service "* | *" $service-light "*)
                 as_root systemctl disable "$service" >/dev/null 2>&1 || say "note: '$service' may start at the next boot"
@@ -111,8 +126,8 @@ install_packages() {
 
 main() {
     case "${1:-}" in
-        demo | test | bench) ;;
-        *) die "usage: setup.sh demo|test|bench" ;;
+        build | demo | test | bench) ;;
+        *) die "usage: setup.sh build|demo|test|bench" ;;
     esac
     release_services
     check_toolchains "$1"

@@ -4,29 +4,37 @@ import "./style.css";
 import { drawAll } from "./chart";
 import { h } from "./dom";
 import type { ReportData } from "./generated/types";
+import { against } from "./sections/against";
 import { changes } from "./sections/changes";
 import { cost } from "./sections/cost";
 import { cpu } from "./sections/cpu";
 import { curve } from "./sections/curve";
 import { evidence } from "./sections/evidence";
 import { excluded } from "./sections/excluded";
+import { flames } from "./sections/flames";
 import { gaps } from "./sections/gaps";
 import { interventions } from "./sections/interventions";
 import { latency } from "./sections/latency";
+import { limit } from "./sections/limit";
 import { proof } from "./sections/proof";
 import { raw } from "./sections/raw";
 import { repeat } from "./sections/repeat";
+import { walk } from "./sections/walk";
 import { verdict } from "./sections/verdict";
 
 /** In the order of the page; a section that has nothing to show returns null and is left out. */
 const SECTIONS: ((data: ReportData) => HTMLElement | null)[] = [
+  limit,
+  walk,
   evidence,
   proof,
   interventions,
   curve,
   latency,
   cpu,
+  flames,
   excluded,
+  against,
   gaps,
   changes,
   cost,

@@ -57,6 +57,10 @@ enum Bench {
     Undo(bench::undo::UndoArgs),
     /// Is each lab that comes with prony diagnosed as what it is?
     Labs(bench::labs::LabsArgs),
+    /// The limit of a real lab searched again and again, and changes of known size planted in it.
+    Limit(bench::limit::LimitBenchArgs),
+    /// Do the statistics keep their promises? On simulated stacks whose limits are known.
+    Stats(bench::stats::StatsArgs),
     /// The fuzz targets under libFuzzer.
     Fuzz(bench::fuzz::FuzzArgs),
 }
@@ -83,6 +87,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench { what: Bench::Observe(args) } => bench::observe::run(&root, &args),
         Command::Bench { what: Bench::Undo(args) } => bench::undo::run(&root, &args),
         Command::Bench { what: Bench::Labs(args) } => bench::labs::run(&root, &args),
+        Command::Bench { what: Bench::Limit(args) } => bench::limit::run(&root, &args),
+        Command::Bench { what: Bench::Stats(args) } => bench::stats::run(&root, &args),
         Command::Bench { what: Bench::Fuzz(args) } => bench::fuzz::run(&root, &args),
         Command::Faults(args) => faults::run(&root, &args),
     }

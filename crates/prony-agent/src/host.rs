@@ -40,12 +40,12 @@ impl HostDesk {
             }
             Request::Look { duration } => {
                 let at_ns = sys::monotonic_ns();
-                let (sample, gaps) = prony_probe::look(&self.name, &self.host, roots, at_ns, duration.into());
-                Ok(Reply::Looked(sample, gaps))
+                let seen = prony_probe::look(&self.name, &self.host, roots, at_ns, duration.into());
+                Ok(Reply::Looked(seen.sample, seen.gaps, seen.stacks))
             }
             Request::Prices => {
                 let (sample, gaps) = prony_probe::prices(&self.name, roots, sys::monotonic_ns());
-                Ok(Reply::Looked(sample, gaps))
+                Ok(Reply::Looked(sample, gaps, None))
             }
             Request::Load(plan) => load(&plan, stop_load, &|_| {}),
             Request::LoadLive(plan) => load(&plan, stop_load, tell),

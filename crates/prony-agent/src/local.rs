@@ -7,6 +7,7 @@ use crate::sys;
 use crate::{Agent, AgentError, Seen};
 use prony_model::{CpuList, Gap, Host, LoadProgress};
 use prony_probe::Watch;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,15 +84,13 @@ impl Agent for LocalAgent {
             let entered = door::through(&desk.host.at, |roots| {
                 stand_aside(cpus.as_ref());
                 let mut watch = Watch::new(&desk.name, &desk.host, roots);
-                let mut told = 0;
+                let mut told = BTreeSet::new();
                 while !stopped.load(Ordering::Relaxed) {
                     let sample = watch.sample(sys::monotonic_ns());
-                    let gaps = watch.gaps();
-                    let news = gaps.iter().skip(told).cloned().map(Seen::Gap);
+                    let news = watch.gaps().into_iter().filter(|gap| told.insert(gap.fact.clone())).map(Seen::Gap);
                     if std::iter::once(Seen::Sample(sample)).chain(news).any(|s| seen.send(s).is_err()) {
                         break;
                     }
-                    told = gaps.len();
                     std::thread::sleep(interval);
                 }
             });

@@ -1,7 +1,7 @@
 //! What a session may ask of an agent, and what it answers. All of it can be sent over a wire.
 
 use prony_model::knob::ChangeState;
-use prony_model::{Change, Gap, Knob, KnobId, LoadPlan, LoadProgress, LoadResult, Nanos, Sample, Window};
+use prony_model::{Change, Gap, Knob, KnobId, LoadPlan, LoadProgress, LoadResult, Nanos, Sample, Stacks, Window};
 use serde::{Deserialize, Serialize};
 
 /// A request to an agent.
@@ -11,7 +11,7 @@ pub enum Request {
     Hello,
     /// What is this host?
     Inventory,
-    /// Close looks at logs and workers for this long; not during a scored trial.
+    /// Close looks at logs, workers and the code they run for this long; not during a scored trial.
     Look {
         /// How long.
         duration: Nanos,
@@ -53,8 +53,8 @@ pub enum Reply {
     },
     /// To [`Request::Inventory`].
     Inventory(prony_model::run::Inventory, Vec<Gap>),
-    /// To [`Request::Look`] and [`Request::Prices`].
-    Looked(Sample, Vec<Gap>),
+    /// To [`Request::Look`] and [`Request::Prices`], which has no stacks.
+    Looked(Sample, Vec<Gap>, Option<Stacks>),
     /// To [`Request::LoadLive`], about four times a second while the load runs.
     Progress(Box<LoadProgress>),
     /// To [`Request::Load`] and [`Request::LoadLive`]: the counted window on the agent's clock, and the result.

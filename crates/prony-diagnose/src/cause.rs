@@ -85,6 +85,8 @@ pub enum Judgement {
 pub enum Dose {
     /// The hop's CPU is made slower: throughput follows.
     Cpu,
+    /// The CPU of another host, which pays for what this one does, is made slower: throughput follows.
+    CpuOf(String),
     /// An interface of the hop is made slower: throughput follows.
     Link {
         /// Its name inside the host.
@@ -94,6 +96,8 @@ pub enum Dose {
     },
     /// More connections: throughput follows when requests only wait.
     Concurrency,
+    /// More connections: throughput stands still, because requests already queue for something that is all in use.
+    Queue,
     /// The first remedy's knob is turned: throughput rises by what was predicted.
     Removal,
     /// Nothing can be turned; the sentence says why.
@@ -101,14 +105,23 @@ pub enum Dose {
 }
 
 impl Dose {
+    /// The host whose CPU a finding at `hop` turns on, if it turns on one.
+    pub fn cpu_host<'h>(&'h self, hop: &Hop<'h>) -> Option<&'h str> {
+        match self {
+            Dose::Cpu => Some(hop.name),
+            Dose::CpuOf(host) => Some(host),
+            Dose::Link { .. } | Dose::Concurrency | Dose::Queue | Dose::Removal | Dose::Untestable(_) => None,
+        }
+    }
+
     /// Whether an intervention of this kind tests a finding with this dose.
     pub fn is_tested_by(&self, what: &InterventionKind) -> bool {
         match what {
-            InterventionKind::Cpu => *self == Dose::Cpu,
+            InterventionKind::Cpu => matches!(self, Dose::Cpu | Dose::CpuOf(_)),
             InterventionKind::LinkRate { interface: slowed, .. } => {
                 matches!(self, Dose::Link { interface, .. } if interface == slowed)
             }
-            InterventionKind::Concurrency => *self == Dose::Concurrency,
+            InterventionKind::Concurrency => matches!(self, Dose::Concurrency | Dose::Queue),
             InterventionKind::Removal { .. } => *self == Dose::Removal,
         }
     }

@@ -5,8 +5,8 @@
 
 use prony_model::metric::{
     CGROUP_USAGE, CONN_IN_BUSY, CONN_OUT_RTT, CONN_OUT_WAITING, CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE, CPU_SOFTIRQ,
-    CPU_STEAL, CPU_SYSTEM, CPU_USER, NGINX_REQUESTS, PROC_IS_WORKER, PROC_RUN, PROC_RUN_DELAY, TCP_FAST_RETRANSMITS,
-    TCP_IN_SEGMENTS, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS,
+    CPU_STEAL, CPU_SYSTEM, CPU_USER, NGINX_REQUESTS, PG_SESSIONS, PROC_IS_WORKER, PROC_RUN, PROC_RUN_DELAY,
+    TCP_DSACK_RECEIVED, TCP_FAST_RETRANSMITS, TCP_IN_SEGMENTS, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS,
 };
 use prony_model::stack::{Place, Role};
 use prony_model::{Evidence, EvidenceVerdict, Gap, Host, Level, Metric, MetricKind, Purpose, Run, SeriesSet, Trial};
@@ -88,13 +88,22 @@ impl<'a> Hop<'a> {
         self.run.stack.host.get(self.name)
     }
 
-    /// Hosts that have the same callers, itself included; the entry is alone.
+    /// Hosts that have the same callers and the same role, itself included; the entry is alone. A cache beside a database is
+    /// no sibling: what reaches it is not taken from the database.
     pub fn siblings(&self) -> Vec<Self> {
         let callers = self.run.stack.callers(self.name);
         if callers.is_empty() {
             return vec![*self];
         }
-        Self::path(self.run).into_iter().filter(|h| self.run.stack.callers(h.name) == callers).collect()
+        let role = |h: &Self| h.host().map(|h| h.role);
+        let alike = |h: &Self| self.run.stack.callers(h.name) == callers && role(h) == role(self);
+        Self::path(self.run).into_iter().filter(alike).collect()
+    }
+
+    /// Hosts that it calls.
+    pub fn callees(&self) -> Vec<Self> {
+        let calls = self.host().map(|h| h.calls.as_slice()).unwrap_or_default();
+        calls.iter().map(|name| self.other(name)).collect()
     }
 
     /// Whether clients reach it first.
@@ -243,7 +252,8 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn gap(&self, metric: &Metric) -> Gap {
+    /// The gap of a metric that was not read in this trial.
+    pub fn gap(&self, metric: &Metric) -> Gap {
         Gap::new(metric.name, self.hop.name, format!("not read during the trial; its source is {}", metric.source))
     }
 
@@ -307,24 +317,36 @@ impl<'a> Reader<'a> {
 
     /// Requests in flight at the hop that it did not pass on: of its own sockets, else of those of its callers that lead
     /// to it. A lower bound: the kernel tells times in ticks, and what is answered and asked again within one looks idle.
+    /// A database that tells how many sessions are in a statement is believed.
     pub fn staying(&self) -> Result<f64, Gap> {
+        if let Ok(active) = self.one(&PG_SESSIONS, "active") {
+            return Ok(active);
+        }
         let inside = self.sum(&CONN_IN_BUSY).or_else(|gap| self.awaited_by_callers().ok_or(gap))?;
         let passed_on = self.sum(&CONN_OUT_WAITING).unwrap_or(0.0);
         Ok((inside - passed_on).max(0.0))
     }
 
     fn awaited_by_callers(&self) -> Option<f64> {
-        let addr = self.hop.host()?.addr.as_deref()?;
-        let mut awaited = None;
-        for caller in self.hop.run.stack.callers(self.hop.name) {
-            let caller = Reader { hop: self.hop.other(caller), trial: self.trial };
-            for peer in caller.hop.items(&CONN_OUT_WAITING) {
-                if peer.rsplit_once(':').is_some_and(|(host, _)| host == addr) {
-                    *awaited.get_or_insert(0.0) += caller.one(&CONN_OUT_WAITING, peer).ok()?;
-                }
-            }
-        }
-        awaited
+        let callers = self.hop.run.stack.callers(self.hop.name);
+        let reader = |caller| Reader { hop: self.hop.other(caller), trial: self.trial };
+        let awaited = callers.into_iter().filter_map(|c| reader(c).towards(&CONN_OUT_WAITING, &self.hop).ok());
+        awaited.reduce(|a, b| a + b)
+    }
+
+    /// A metric of the sockets that lead to a host, which must have an address in the stack.
+    pub fn towards(&self, metric: &Metric, callee: &Hop<'_>) -> Result<f64, Gap> {
+        let addr = callee.host().and_then(|h| h.addr.as_deref()).ok_or_else(|| {
+            Gap::new(metric.name, self.hop.name, format!("the stack gives no `addr` for {}", callee.name))
+        })?;
+        let leads_there = |peer: &&str| peer.rsplit_once(':').is_some_and(|(host, _)| host == addr);
+        let peers = self.hop.items(metric).into_iter().filter(leads_there);
+        peers.filter_map(|peer| self.one(metric, peer).ok()).reduce(|a, b| a + b).ok_or_else(|| self.gap(metric))
+    }
+
+    /// The same hop's trial seen from another hop.
+    pub fn of(&self, hop: &Hop<'a>) -> Self {
+        Reader { hop: *hop, trial: self.trial }
     }
 
     /// Time of the hop's CPUs. Fails when one of them was not read.
@@ -378,13 +400,15 @@ impl<'a> Reader<'a> {
         if loads.is_empty() { Err(self.gap(&PROC_RUN)) } else { Ok(loads) }
     }
 
-    /// Seconds per second that this host's connections stand still until a lost segment is sent again.
+    /// Seconds per second that this host's connections stand still until a lost segment is sent again. Segments that the
+    /// receiver had already (it says so: DSACK) were not lost: an acknowledgement came late, and nobody waited for them.
     pub fn retransmit_stall(&self) -> Result<f64, Gap> {
         let all = self.sum(&TCP_RETRANSMITS)?;
         let fast = self.sum(&TCP_FAST_RETRANSMITS).unwrap_or(0.0).min(all);
         let rtt_s = self.mean_of(&CONN_OUT_RTT).unwrap_or(0.0) / 1e6;
         let syn = self.sum(&TCP_SYN_RETRANSMITS).unwrap_or(0.0).min(all - fast);
-        Ok((all - fast - syn) * RETRANSMIT_TIMEOUT_S + fast * rtt_s)
+        let spurious = self.sum(&TCP_DSACK_RECEIVED).unwrap_or(0.0).min(all - fast - syn);
+        Ok((all - fast - syn - spurious) * RETRANSMIT_TIMEOUT_S + fast * rtt_s)
     }
 
     /// Mean of a gauge over its items.

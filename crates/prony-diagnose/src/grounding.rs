@@ -61,7 +61,8 @@ impl Seen {
 fn test_of<'a>(hop: &Hop<'a>, finding: &Finding) -> Option<&'a Intervention> {
     let own_knob = |i: &Intervention| match &i.what {
         InterventionKind::Removal { knob } => finding.remedies.iter().any(|r| r.knob.as_ref() == Some(knob)),
-        InterventionKind::Cpu | InterventionKind::LinkRate { .. } => i.target == hop.name,
+        InterventionKind::Cpu => finding.dose.cpu_host(hop) == Some(i.target.as_str()),
+        InterventionKind::LinkRate { .. } => i.target == hop.name,
         InterventionKind::Concurrency => true,
     };
     let mut done = hop.run.interventions.iter().rev().filter(|i| i.elasticity.is_some());
@@ -79,8 +80,11 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
     if let InterventionKind::Removal { knob } = &intervention.what {
         return removal(&seen, &format!("{}={}", knob.id, knob.value), finding);
     }
+    if finding.dose == Dose::Queue {
+        return queue(&seen);
+    }
     let what = match intervention.what {
-        InterventionKind::Cpu => format!("with {} given less CPU, throughput followed by", hop.name),
+        InterventionKind::Cpu => format!("with {} given less CPU, throughput followed by", intervention.target),
         InterventionKind::LinkRate { .. } => {
             format!("with the link of {} made slower, throughput followed by", hop.name)
         }
@@ -100,7 +104,7 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
 
 /// What shows that a finding holds back only a part: throughput follows its CPU, but by far not in full.
 pub fn only_a_part(hop: &Hop<'_>, finding: &Finding) -> Option<String> {
-    let seen = test_of(hop, finding).filter(|_| finding.dose == Dose::Cpu).and_then(Seen::of)?;
+    let seen = test_of(hop, finding).filter(|_| finding.dose.cpu_host(hop).is_some()).and_then(Seen::of)?;
     is_part(hop, &seen).then(|| {
         let growth = concurrency_elasticity(hop).filter(|e| *e >= FLAT);
         let growth = growth.map_or(String::new(), |e| format!(", and still grows with connections by {e:.2}"));
@@ -113,6 +117,18 @@ pub fn only_a_part(hop: &Hop<'_>, finding: &Finding) -> Option<String> {
 fn is_part(hop: &Hop<'_>, seen: &Seen) -> bool {
     let grows = concurrency_elasticity(hop).is_some_and(|e| e >= FLAT);
     seen.high < SOLE && (seen.value < FOLLOWS || grows)
+}
+
+/// A queue for something that is all in use lets more requests at once wait longer, and no more be served.
+fn queue(seen: &Seen) -> Response {
+    let detail = format!("with more connections, throughput followed by {}, 0 is expected of a queue", seen.text());
+    if seen.low > FOLLOWS {
+        Response::Contradicts(detail)
+    } else if seen.value < STANDS_STILL && seen.high < SOLE {
+        Response::Follows(detail)
+    } else {
+        Response::Unclear(detail)
+    }
 }
 
 fn removal(seen: &Seen, knob: &str, finding: &Finding) -> Response {
@@ -186,7 +202,9 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
         Response::Follows(detail) => (true, detail),
         Response::Contradicts(detail) | Response::Unclear(detail) | Response::NotTested(detail) => (false, detail),
     };
-    let suspect = test_of(hop, finding).and_then(Seen::of).map_or(1.0, |s| s.value.abs());
+    // Of a queue 0 is expected, so it is no measure for its control.
+    let measured = test_of(hop, finding).filter(|_| finding.dose != Dose::Queue).and_then(Seen::of);
+    let suspect = measured.map_or(1.0, |s| s.value.abs());
     let needs_control = finding.dose != Dose::Concurrency;
     let controls = hop.run.interventions.iter().filter(|i| i.control && i.target != hop.name);
     let mut quiet = Vec::new();

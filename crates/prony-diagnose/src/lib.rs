@@ -4,18 +4,28 @@
 //! says what it could not see. [`plan_interventions`] says what to do next to test it. Invariant: every threshold in
 //! the evidence names its origin.
 //!
-//! Reading order: `facts` (what a hop showed), `cause` (what a cause is), `causes/*` (one each), `verdict` (which one
+//! Reading order: `facts` (what a hop showed), `profile` (what its CPUs ran), `sessions` (what an application's
+//! connections do), `cause` (what a cause is), `causes/*` (one each), `verdict` (which one
 //! stands), `grounding` (four tests), `plan` (the next intervention).
 
+mod against;
 mod cause;
 mod causes;
 mod facts;
-mod grounding;
-mod plan;
 #[cfg(test)]
+mod field_tests;
+mod grounding;
+mod host_facts;
+mod plan;
+mod profile;
+mod sessions;
+#[cfg(test)]
+#[macro_use]
 mod testing;
 mod verdict;
+mod walk;
 
+pub use against::moved;
 pub use cause::{Cause, Kind, Layer, Scope};
 pub use causes::CAUSES;
 pub use plan::plan_interventions;

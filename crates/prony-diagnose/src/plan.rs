@@ -22,7 +22,10 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
     let mut plan = Vec::new();
     if let Some(suspect) = standing.iter().find(of_verdict) {
         plan.extend(suspect_of(suspect));
-        plan.extend(control_for(&suspect.hop).map(|hop| planned(hop.name, InterventionKind::Cpu, true, DOSE)));
+        let tested = suspect.finding.dose.cpu_host(&suspect.hop).unwrap_or(suspect.hop.name);
+        plan.extend(
+            control_for(&suspect.hop.other(tested)).map(|hop| planned(hop.name, InterventionKind::Cpu, true, DOSE)),
+        );
     } else if diagnosis.verdict.cause == "none" && is_closed_loop(run) {
         plan.push(planned(&diagnosis.verdict.hop, InterventionKind::Concurrency, false, MORE_CONNECTIONS));
     }
@@ -44,18 +47,21 @@ fn planned(target: &str, what: InterventionKind, control: bool, dose: f64) -> In
 
 fn suspect_of(suspect: &Standing<'_>) -> Option<Intervention> {
     let (what, dose) = match &suspect.finding.dose {
-        Dose::Cpu => (InterventionKind::Cpu, DOSE),
+        Dose::Cpu | Dose::CpuOf(_) => (InterventionKind::Cpu, DOSE),
         Dose::Link { interface, bits_per_s } => {
             (InterventionKind::LinkRate { interface: interface.clone(), from_bits_per_s: *bits_per_s }, DOSE)
         }
-        Dose::Concurrency if is_closed_loop(suspect.hop.run) => (InterventionKind::Concurrency, MORE_CONNECTIONS),
+        Dose::Concurrency | Dose::Queue if is_closed_loop(suspect.hop.run) => {
+            (InterventionKind::Concurrency, MORE_CONNECTIONS)
+        }
         Dose::Removal => {
             let knob = suspect.finding.remedies.iter().find_map(|r| r.knob.clone())?;
             (InterventionKind::Removal { knob }, 1.0)
         }
-        Dose::Concurrency | Dose::Untestable(_) => return None,
+        Dose::Concurrency | Dose::Queue | Dose::Untestable(_) => return None,
     };
-    Some(planned(suspect.hop.name, what, false, dose))
+    let target = suspect.finding.dose.cpu_host(&suspect.hop).unwrap_or(suspect.hop.name);
+    Some(planned(target, what, false, dose))
 }
 
 /// The hop that should not matter: rather one on CPUs that are not full, on none of the suspect's, a server rather than

@@ -6,11 +6,12 @@
 
 use crate::CAUSES;
 use crate::cause::{
-    Cause, Dose, FLAT, FULL_CPU, FULL_CPU_ORIGIN, Finding, Judgement, Kind, Scope, concurrency_elasticity, cpu_is_full,
+    Cause, FLAT, FULL_CPU, FULL_CPU_ORIGIN, Finding, Judgement, Kind, Scope, concurrency_elasticity, cpu_is_full,
     gain_until_full,
 };
 use crate::facts::{Fact, Hop};
 use crate::grounding::{self, Response, response};
+use crate::walk::walk;
 use prony_model::diagnosis::{GroundingTest, SCHEMA};
 use prony_model::{Candidate, Confidence, Diagnosis, Evidence, EvidenceVerdict, Excluded, Gap, Level, Run, Verdict};
 
@@ -64,6 +65,7 @@ pub fn diagnose(run: &Run) -> Diagnosis {
     diagnosis.gaps = run.gaps.iter().cloned().chain(survey.gaps).chain(blind).collect();
     diagnosis.gaps.sort();
     diagnosis.gaps.dedup();
+    diagnosis.walk = walk(run, &diagnosis);
     diagnosis
 }
 
@@ -194,7 +196,7 @@ fn follow_interventions<'a>(run: &'a Run, survey: &mut Survey<'a>) {
         }
     });
     for (host, elasticity) in grounding::surprising_hosts(run) {
-        let known = survey.standing.iter().any(|s| s.hop.name == host && s.finding.dose == Dose::Cpu);
+        let known = survey.standing.iter().any(|s| s.finding.dose.cpu_host(&s.hop) == Some(host));
         if let Some(standing) = (!known).then(|| limit_shown_by_intervention(run, host, elasticity)).flatten() {
             survey.excluded.retain(|e| e.cause != standing.cause.id);
             survey.standing.push(standing);
@@ -390,5 +392,7 @@ fn crowded_place(run: &Run) -> Option<String> {
     (staying >= 0.5 * all).then(|| format!("; {staying:.0} of {all:.0} requests in flight stay at {name}"))
 }
 
+#[cfg(test)]
+mod chain_tests;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Labs that come with prony: one healthy stack, and variants with one planted defect each.
+//! Labs that come with prony: two healthy stacks, and variants with one planted defect each.
 //!
 //! The files of `labs/` are part of the binary. What each variant should be diagnosed as stands here, once; tests and
 //! the score of the diagnosis read it.
@@ -31,6 +31,7 @@ macro_rules! labs {
 }
 
 const PROXY: Option<&str> = Some("proxy");
+const CHAIN: Option<&str> = Some("chain");
 
 const LABS: &[Lab] = labs! {
     "proxy" on None => ["cpu-saturated-user", "cpu-saturated-kernel"], at ["lb"];
@@ -43,6 +44,17 @@ const LABS: &[Lab] = labs! {
     "proxy-packet-loss" on PROXY => ["packet-loss"], at ["s1", "lb"];
     "proxy-slow-upstream" on PROXY => ["slow-upstream"], at ["s1", "s2"];
     "proxy-ports" on PROXY => ["ephemeral-ports-exhausted"], at ["lb"];
+    "chain" on None => ["cpu-saturated-user", "cpu-saturated-kernel"], at ["app"];
+    "chain-pool" on CHAIN => ["connection-pool-exhausted"], at ["app"];
+    "chain-missing-index" on CHAIN => ["slow-query"], at ["db"];
+    "chain-row-locks" on CHAIN => ["row-lock-contention"], at ["db"];
+    "chain-connection-per-query" on CHAIN => ["connection-per-query"], at ["app"];
+    "chain-chatty" on CHAIN => ["chatty-queries"], at ["app"];
+    "proxy-neighbour" on PROXY => ["run-queue-wait"], at ["lb"];
+    "proxy-misplaced" on PROXY => ["workers-misplaced"], at ["lb"];
+    "proxy-offloads" on PROXY => ["offloads-off"], at ["lb"];
+    "proxy-debug-log" on PROXY => ["log-flood"], at ["lb"];
+    "proxy-rate-limit" on PROXY => ["rate-limited"], at ["lb"];
 };
 
 /// Names of the labs that come with prony, the healthy one first.
@@ -104,9 +116,9 @@ mod tests {
 
     #[test]
     fn a_defect_differs_from_the_healthy_lab() {
-        let healthy = Stack::parse_layers(&builtin("proxy").unwrap()).unwrap();
-        for name in builtin_names().into_iter().skip(1) {
-            assert_ne!(Stack::parse_layers(&builtin(name).unwrap()).unwrap().lab, healthy.lab, "{name}");
+        for lab in LABS.iter().filter_map(|lab| Some((lab.name, lab.base?))) {
+            let of = |name| Stack::parse_layers(&builtin(name).unwrap()).unwrap().lab;
+            assert_ne!(of(lab.0), of(lab.1), "{}", lab.0);
         }
         assert!(builtin("proxy.toml").is_some() && builtin("nothing").is_none());
     }

@@ -1,8 +1,8 @@
-//! Control groups of a lab: one per host, with all of its server processes, for accounting and quota. v1 and v2.
+//! Control groups of a lab: one per host, with all of its server processes, for accounting, quota and memory. v1 and v2.
 //!
-//! On v2 the `cpu` controller is switched on for children of the root group and stays on: other groups may use it by
-//! then.
-//! Invariant: nothing outside `prony-ID` is written, apart from that switch.
+//! On v2 the `cpu` and `memory` controllers are switched on for children of the root group and stay on: other groups may
+//! use them by then.
+//! Invariant: nothing outside `prony-ID` is written, apart from these switches.
 
 use crate::error::file;
 use crate::traces::{Ground, cgroup_name};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// (Documentation/scheduler/sched-bwc.rst, `cpu.cfs_period_us`), so a throttled host waits as real ones do.
 const QUOTA_PERIOD_US: u64 = 100_000;
 
-/// Mount points of the hierarchies that hold `cpu` and `cpuacct`: one or two of v1, or one of v2. Empty when there is
+/// Mount points of the hierarchies that hold `cpu`, `cpuacct` and `memory`: those of v1, or one of v2. Empty when there is
 /// none.
 pub(crate) fn hierarchies(mountinfo: &Path) -> Vec<PathBuf> {
     let text = std::fs::read_to_string(mountinfo).unwrap_or_default();
@@ -26,7 +26,7 @@ pub(crate) fn hierarchies(mountinfo: &Path) -> Vec<PathBuf> {
 fn with_cpu(text: &str, controllers_of: impl Fn(&Path) -> String) -> Vec<PathBuf> {
     let all = Hierarchy::all(text);
     let mut v1: Vec<PathBuf> = Vec::new();
-    for hierarchy in all.iter().filter(|h| h.is_v1_of("cpu") || h.is_v1_of("cpuacct")) {
+    for hierarchy in all.iter().filter(|h| ["cpu", "cpuacct", "memory"].iter().any(|c| h.is_v1_of(c))) {
         let point = PathBuf::from(&hierarchy.point);
         if !v1.contains(&point) {
             v1.push(point);
@@ -45,6 +45,16 @@ pub(crate) fn reference(id: &LabId, host: &str) -> String {
     format!("/{}/{host}", cgroup_name(id))
 }
 
+/// Name of the group of a host's neighbours. No host has a dash in its name.
+pub(crate) fn neighbours(host: &str) -> String {
+    format!("near-{host}")
+}
+
+/// Whether a group is one of neighbours.
+pub(crate) fn is_of_neighbours(group: &Path) -> bool {
+    group.file_name().is_some_and(|name| name.to_string_lossy().starts_with("near-"))
+}
+
 /// Makes the groups of a host.
 pub(crate) fn make(ground: &Ground, id: &LabId, host: &str) -> Result<(), LabError> {
     if ground.cgroups.is_empty() {
@@ -57,8 +67,12 @@ pub(crate) fn make(ground: &Ground, id: &LabId, host: &str) -> Result<(), LabErr
         for parent in [hierarchy, &lab].into_iter().filter(|p| p.join("cgroup.subtree_control").exists()) {
             let switch = parent.join("cgroup.subtree_control");
             let on = file("read", &switch, std::fs::read_to_string(&switch))?;
-            if !on.split_whitespace().any(|c| c == "cpu") {
-                file("write", &switch, std::fs::write(&switch, "+cpu"))?;
+            let offered = std::fs::read_to_string(parent.join("cgroup.controllers")).unwrap_or_default();
+            let has = |list: &str, controller: &str| list.split_whitespace().any(|c| c == controller);
+            for controller in ["cpu", "memory"] {
+                if !has(&on, controller) && (controller == "cpu" || has(&offered, controller)) {
+                    file("write", &switch, std::fs::write(&switch, format!("+{controller}")))?;
+                }
             }
         }
         let group = lab.join(host);
@@ -83,6 +97,19 @@ pub(crate) fn set_quota(ground: &Ground, id: &LabId, host: &str, quota: Share) -
     }
     let looked = format!("no cpu.cfs_quota_us or cpu.max in {}", reference(id, host));
     Err(LabError::NoCgroup { controller: "cpu quota".to_string(), looked })
+}
+
+/// Limits the memory of a host's processes.
+pub(crate) fn set_memory(ground: &Ground, id: &LabId, host: &str, mib: u32) -> Result<(), LabError> {
+    let bytes = (u64::from(mib) << 20).to_string();
+    for group in groups(ground, id, host) {
+        let files = [group.join("memory.limit_in_bytes"), group.join("memory.max")];
+        if let Some(limit) = files.iter().find(|limit| limit.exists()) {
+            return file("write", limit, std::fs::write(limit, bytes));
+        }
+    }
+    let looked = format!("no memory.limit_in_bytes or memory.max in {}", reference(id, host));
+    Err(LabError::NoCgroup { controller: "memory limit".to_string(), looked })
 }
 
 /// `cgroup.procs` of a host's groups, open for writing: who writes 0 there joins.

@@ -84,7 +84,7 @@ fn state_of(ground: &Ground, id: LabId) -> LabState {
     let mut hosts_alive = 0;
     for group in ground.cgroups_of(&id).iter().filter(|g| ground.cgroups.first().is_some_and(|h| g.starts_with(h))) {
         let here = cgroup::pids(group);
-        hosts_alive += usize::from(!here.is_empty());
+        hosts_alive += usize::from(!here.is_empty() && !cgroup::is_of_neighbours(group));
         pids.extend(here);
     }
     let condition = match &state {

@@ -11,7 +11,8 @@ use crate::sys;
 use crate::tool;
 use crate::traces::{Ground, SWITCH, netns_name, port_name};
 use crate::{LabError, LabId};
-use prony_tool::{IP, NFT, TC};
+use prony_model::Nanos;
+use prony_tool::{ETHTOOL, IP, NFT, TC};
 
 /// Name of every host's interface.
 pub(crate) const INTERFACE: &str = "eth0";
@@ -22,7 +23,7 @@ const BURST: &str = "32kb";
 
 /// Longest queue of a rated link, in time. A guess: deep enough that 64 connections with small answers wait instead of
 /// losing packets, so that the planted defect is the rate alone.
-const QUEUE: &str = "400ms";
+const QUEUE: Nanos = Nanos(400_000_000);
 
 /// Makes the switch and all hosts.
 pub(crate) fn make(ground: &Ground, id: &LabId, plan: &Plan, state: &mut State) -> Result<(), LabError> {
@@ -57,8 +58,19 @@ fn link(id: &LabId, host: &PlannedHost) -> Result<(), LabError> {
     tool::run(IP, &["-n", &switch, "link", "set", &port, "master", "br0", "up"], "")?;
     if let Some(rate) = host.lab.link.rate {
         let rate = format!("{}bit", rate.0.round());
-        let bucket = ["qdisc", "add", "dev", INTERFACE, "root", "tbf", "rate", &rate, "burst", BURST, "latency", QUEUE];
+        let queue = format!("{}us", host.lab.link.queue.unwrap_or(QUEUE).0 / 1_000);
+        let bucket =
+            ["qdisc", "add", "dev", INTERFACE, "root", "tbf", "rate", &rate, "burst", BURST, "latency", &queue];
         tool::run(TC, &[&["-n", own.as_str()], bucket.as_slice()].concat(), "")?;
+    }
+    if let Some(on) = host.lab.link.offloads {
+        let ethtool = tool::find(ETHTOOL, "a link without offloads")?;
+        let state = if on { "on" } else { "off" };
+        for (netns, interface) in [(&own, INTERFACE), (&switch, port.as_str())] {
+            let program = ethtool.to_string_lossy();
+            let features = ["-K", interface, "gro", state, "gso", state, "tso", state];
+            tool::run(IP, &[&["netns", "exec", netns.as_str(), &program], features.as_slice()].concat(), "")?;
+        }
     }
     Ok(())
 }

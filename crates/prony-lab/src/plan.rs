@@ -9,8 +9,17 @@ use prony_model::lab::{LabHost, LabServer, ServerKind};
 use prony_model::{CpuList, Role, Software, Stack};
 use std::net::Ipv4Addr;
 
-/// The one port that lab servers listen on.
+/// The one port that web servers of a lab listen on.
 pub(crate) const PORT: u16 = 80;
+
+/// The port that a kind of server listens on.
+pub(crate) fn port(kind: ServerKind) -> u16 {
+    match kind {
+        ServerKind::NginxProxy | ServerKind::NginxFiles | ServerKind::HaproxyDelay | ServerKind::ChainApp => PORT,
+        ServerKind::Postgres => 5432,
+        ServerKind::Redis => 6379,
+    }
+}
 
 /// Longest host name: a switch port is called `p-NAME`, and Linux allows 15 bytes (IFNAMSIZ - 1).
 const NAME_MAX: usize = 13;
@@ -31,11 +40,18 @@ pub(crate) struct PlannedHost {
     pub name: String,
     pub addr: Ipv4Addr,
     pub cpus: CpuList,
-    /// Addresses of the hosts it calls.
-    pub upstreams: Vec<Ipv4Addr>,
+    /// The hosts it calls.
+    pub upstreams: Vec<Upstream>,
     /// A host that waits for its answers: one that calls it, or the generator.
     pub asked_from: String,
     pub lab: LabHost,
+}
+
+/// A host that another one calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Upstream {
+    pub addr: Ipv4Addr,
+    pub kind: Option<ServerKind>,
 }
 
 impl PlannedHost {
@@ -49,6 +65,9 @@ fn software(kind: ServerKind) -> Software {
     match kind {
         ServerKind::NginxProxy | ServerKind::NginxFiles => Software::Nginx,
         ServerKind::HaproxyDelay => Software::Haproxy,
+        ServerKind::Postgres => Software::Postgres,
+        ServerKind::Redis => Software::Redis,
+        ServerKind::ChainApp => Software::Other,
     }
 }
 
@@ -92,7 +111,10 @@ impl Plan {
             let lab = lab.host.get(name).cloned().unwrap_or_default();
             check_server(name, host.role, &lab, host.calls.is_empty())?;
             let asked_from = stack.callers(name).first().map_or(generator, |caller| caller).to_string();
-            let upstreams = host.calls.iter().map(|c| addr_of(c)).collect::<Result<_, _>>()?;
+            let kind_of = |name: &str| stack.lab.as_ref()?.host.get(name)?.server.as_ref().map(|server| server.kind);
+            let upstream = |name: &String| Ok::<_, String>(Upstream { addr: addr_of(name)?, kind: kind_of(name) });
+            let upstreams = host.calls.iter().map(upstream).collect::<Result<Vec<_>, _>>()?;
+            check_stores(name, &lab, &upstreams)?;
             hosts.push(PlannedHost { name: name.clone(), addr, cpus, upstreams, asked_from, lab });
         }
         let (entry_host, entry_path) = entry(&stack.entry, &hosts)?;
@@ -123,6 +145,21 @@ fn check_addr(name: &str, addr: Ipv4Addr, before: &[PlannedHost]) -> Result<(), 
             return Err(format!(
                 "hosts `{}` ({}) and `{name}` ({addr}) are not in one /24: a lab has one network",
                 other.name, other.addr
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// An application needs the stores that it is written for.
+fn check_stores(name: &str, lab: &LabHost, upstreams: &[Upstream]) -> Result<(), String> {
+    if lab.server.as_ref().is_none_or(|s| s.kind != ServerKind::ChainApp) {
+        return Ok(());
+    }
+    for (kind, text) in [(ServerKind::Postgres, "postgres"), (ServerKind::Redis, "redis")] {
+        if !upstreams.iter().any(|u| u.kind == Some(kind)) {
+            return Err(format!(
+                "host `{name}` is a chain-app and calls no {text}: name such a host in `host.{name}.calls`"
             ));
         }
     }
@@ -199,6 +236,15 @@ server = { kind = "nginx-files" }
         let lb = &plan.hosts[1];
         assert_eq!((lb.cpus.as_slice(), lb.upstreams.len(), lb.asked_from.as_str()), (&[0, 1][..], 1, "client"));
         assert_eq!(plan.hosts[2].asked_from, "lb");
+    }
+
+    #[test]
+    fn an_application_needs_its_stores() {
+        check(
+            "server = { kind = \"nginx-files\" }",
+            "server = { kind = \"chain-app\" }",
+            expect!["stack `t`: host `s1` is a chain-app and calls no postgres: name such a host in `host.s1.calls`"],
+        );
     }
 
     #[test]

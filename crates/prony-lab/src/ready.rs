@@ -2,7 +2,7 @@
 //!
 //! One plain HTTP request per attempt; a redirect or an error status is no good answer.
 
-use crate::plan::{PORT, Plan, PlannedHost, software_name};
+use crate::plan::{PORT, Plan, PlannedHost, port, software_name};
 use crate::server::log_tail;
 use crate::traces::Ground;
 use crate::{LabError, LabId, sys};
@@ -27,7 +27,11 @@ pub(crate) fn wait(
     host: &PlannedHost,
     within: Duration,
 ) -> Result<(), LabError> {
-    let Some((_, software)) = host.server() else { return Ok(()) };
+    let Some((server, software)) = host.server() else { return Ok(()) };
+    if port(server.kind) != PORT {
+        // Not the web; who starts it waited until it takes connections.
+        return Ok(());
+    }
     let path = if host.name == plan.entry_host { plan.entry_path.as_str() } else { "/" };
     let netns = ground.netns_path(id, &host.asked_from);
     let answered = sys::in_netns(&netns, || wait_here(host.addr, path, within));

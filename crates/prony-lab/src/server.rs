@@ -10,10 +10,10 @@ use crate::sys::{self, Seat};
 use crate::tool::find;
 use crate::traces::Ground;
 use crate::{LabError, LabId, cgroup};
-use prony_model::lab::{AccessLog, LabServer, ServerKind};
+use prony_model::lab::{AccessLog, ErrorLevel, LabServer, ServerKind};
 use prony_model::stack::Logs;
 use prony_model::{Host, Nanos, Place, ProcessRef, Software};
-use prony_tool::{HAPROXY, NGINX, Tool};
+use prony_tool::{HAPROXY, NGINX, PYTHON, REDIS, SETPRIV, SH, Tool};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -24,8 +24,9 @@ use std::time::{Duration, Instant};
 pub(crate) const FILES: [(&str, usize); 7] =
     [("0", 0), ("616", 616), ("1232", 1232), ("1233", 1233), ("2590", 2590), ("10k", 10 << 10), ("100k", 100 << 10)];
 
-/// How long a server may take to read its configuration and listen. A guess; seen: 10 to 60 ms.
-const START_MAX: Duration = Duration::from_secs(10);
+/// How long a server may take to read its configuration and listen. A guess; seen: 10 to 60 ms, and 2 to 8 s when a
+/// database is made first.
+const START_MAX: Duration = Duration::from_secs(40);
 
 /// Bytes of each log that an error shows.
 const LOG_TAIL: usize = 1500;
@@ -49,6 +50,9 @@ pub(crate) fn tool(kind: ServerKind) -> Tool {
     match kind {
         ServerKind::NginxProxy | ServerKind::NginxFiles => NGINX,
         ServerKind::HaproxyDelay => HAPROXY,
+        ServerKind::ChainApp => PYTHON,
+        ServerKind::Postgres => SETPRIV,
+        ServerKind::Redis => REDIS,
     }
 }
 
@@ -61,13 +65,7 @@ pub(crate) fn start(ground: &Ground, id: &LabId, host: &PlannedHost, state: &mut
     let home = Home::of(ground, id, &host.name);
     let config = write_files(&home, host, server)?;
     state.add(Thing::Server(host.name.clone()))?;
-    let mut command = Command::new(find(tool(server.kind), &format!("host `{}`", host.name))?);
-    match software {
-        Software::Haproxy => command.arg("-D").arg("-f").arg(&config),
-        Software::Nginx | Software::Postgres | Software::Redis | Software::Other => {
-            command.arg("-p").arg(&home.dir).arg("-e").arg(home.logs.join("error.log")).arg("-c").arg(&config)
-        }
-    };
+    let mut command = command_of(server.kind, &home, &config, &host.name)?;
     let output = home.logs.join("start.log");
     let output_file = file("create", &output, File::create(&output))?;
     let more = file("create", &output, output_file.try_clone())?;
@@ -84,6 +82,29 @@ pub(crate) fn start(ground: &Ground, id: &LabId, host: &PlannedHost, state: &mut
         reason,
         log: log_tail(ground, id, &host.name),
     })
+}
+
+/// How the server is started with its configuration.
+fn command_of(kind: ServerKind, home: &Home, config: &Path, host: &str) -> Result<Command, LabError> {
+    let wanted_by = format!("host `{host}`");
+    let program = find(tool(kind), &wanted_by)?;
+    let mut command = match kind {
+        // A script of ours makes the cluster and calls setpriv.
+        ServerKind::Postgres => Command::new(find(SH, &wanted_by)?),
+        ServerKind::NginxProxy
+        | ServerKind::NginxFiles
+        | ServerKind::HaproxyDelay
+        | ServerKind::ChainApp
+        | ServerKind::Redis => Command::new(program),
+    };
+    match kind {
+        ServerKind::HaproxyDelay => command.arg("-D").arg("-f").arg(config),
+        ServerKind::ChainApp | ServerKind::Postgres | ServerKind::Redis => command.arg(config),
+        ServerKind::NginxProxy | ServerKind::NginxFiles => {
+            command.arg("-p").arg(&home.dir).arg("-e").arg(home.logs.join("error.log")).arg("-c").arg(config)
+        }
+    };
+    Ok(command)
 }
 
 /// Waits until the started program has made itself a daemon.
@@ -114,6 +135,11 @@ pub(crate) fn describe(ground: &Ground, id: &LabId, planned: &PlannedHost, host:
     host.software = Some(software);
     host.config = Some(text(home.dir.join(config_name(server.kind))));
     host.process = Some(ProcessRef::Cgroup(cgroup::reference(id, &planned.name)));
+    host.dsn = match server.kind {
+        ServerKind::Postgres => Some("postgresql://app@127.0.0.1/app".to_string()),
+        ServerKind::Redis => Some("redis://127.0.0.1:6379".to_string()),
+        ServerKind::NginxProxy | ServerKind::NginxFiles | ServerKind::HaproxyDelay | ServerKind::ChainApp => None,
+    };
     if software == Software::Nginx {
         host.status = Some("http://127.0.0.1:8081/".to_string());
         let access = (server.access_log != AccessLog::Off).then(|| text(home.logs.join("access.log")));
@@ -139,6 +165,9 @@ fn config_name(kind: ServerKind) -> &'static str {
     match kind {
         ServerKind::NginxProxy | ServerKind::NginxFiles => "nginx.conf",
         ServerKind::HaproxyDelay => "haproxy.cfg",
+        ServerKind::ChainApp => "chain-app.py",
+        ServerKind::Postgres => "postgres.sh",
+        ServerKind::Redis => "redis.conf",
     }
 }
 
@@ -147,7 +176,7 @@ fn write_files(home: &Home, host: &PlannedHost, server: &LabServer) -> Result<Pa
         file("create", folder, std::fs::create_dir_all(folder))?;
     }
     let write = |path: &Path, bytes: &[u8]| file("write", path, std::fs::write(path, bytes));
-    if server.kind != ServerKind::NginxProxy {
+    if matches!(server.kind, ServerKind::NginxFiles | ServerKind::HaproxyDelay) {
         let www = home.dir.join("www");
         file("create", &www, std::fs::create_dir_all(&www))?;
         for (name, size) in FILES {
@@ -162,6 +191,9 @@ fn write_files(home: &Home, host: &PlannedHost, server: &LabServer) -> Result<Pa
         ServerKind::NginxProxy => include_str!("../templates/nginx-proxy.conf"),
         ServerKind::NginxFiles => include_str!("../templates/nginx-files.conf"),
         ServerKind::HaproxyDelay => include_str!("../templates/haproxy-delay.cfg"),
+        ServerKind::ChainApp => include_str!("../templates/chain-app.py"),
+        ServerKind::Postgres => include_str!("../templates/postgres.sh"),
+        ServerKind::Redis => include_str!("../templates/redis.conf"),
     };
     let config = home.dir.join(config_name(server.kind));
     write(&config, fill(template, &words).as_bytes())?;
@@ -180,7 +212,7 @@ fn words(home: &Home, host: &PlannedHost, server: &LabServer) -> Vec<(&'static s
     };
     // max_fails=0: a failed connect shows as itself in the log, not as `no live upstreams` for the next 10 s.
     let upstreams: Vec<String> =
-        host.upstreams.iter().map(|addr| format!("server {addr}:{PORT} max_fails=0;")).collect();
+        host.upstreams.iter().map(|u| format!("server {}:{PORT} max_fails=0;", u.addr)).collect();
     let (upstream_keepalive, upstream_http) = match keepalive {
         0 => (String::new(), String::new()),
         n => (
@@ -201,7 +233,18 @@ fn words(home: &Home, host: &PlannedHost, server: &LabServer) -> Vec<(&'static s
             )
         })
         .collect();
+    let store =
+        |kind| host.upstreams.iter().find(|u| u.kind == Some(kind)).map_or(String::new(), |u| u.addr.to_string());
+    let index = if server.index == Some(false) { "" } else { "create index items_code on items(code);" };
     vec![
+        ("DATABASE", store(ServerKind::Postgres)),
+        ("CACHE", store(ServerKind::Redis)),
+        ("POOL", server.pool.unwrap_or(20).to_string()),
+        ("QUESTIONS", server.questions.unwrap_or(1).to_string()),
+        ("CONTENDED_ROWS", server.contended_rows.unwrap_or(0).to_string()),
+        ("INDEX", index.to_string()),
+        ("SYNCHRONOUS_COMMIT", if server.synchronous_commit == Some(true) { "on" } else { "off" }.to_string()),
+        ("MAX_CONNECTIONS", server.max_connections.unwrap_or(200).to_string()),
         ("HOST", host.name.clone()),
         ("DIR", home.dir.display().to_string()),
         ("LOGS", logs.to_string()),
@@ -209,6 +252,11 @@ fn words(home: &Home, host: &PlannedHost, server: &LabServer) -> Vec<(&'static s
         ("WORKER_CONNECTIONS", connections.to_string()),
         ("OPEN_FILES", (u64::from(connections) * 2).min(sys::open_files_max()).to_string()),
         ("ACCESS_LOG", access_log),
+        ("ERROR_LEVEL", error_level(server.error_log).to_string()),
+        ("WORKER_AFFINITY", worker_affinity(server)),
+        ("PROXY_BUFFERS", proxy_buffers(server)),
+        ("LIMIT_ZONE", limit_zone(server)),
+        ("LIMIT", server.requests_per_s_max.map_or(String::new(), |_| "limit_req zone=all burst=100000;".to_string())),
         ("UPSTREAM_SERVERS", upstreams.join("\n        ")),
         ("UPSTREAM_KEEPALIVE", upstream_keepalive),
         ("UPSTREAM_HTTP", upstream_http),
@@ -222,11 +270,65 @@ fn words(home: &Home, host: &PlannedHost, server: &LabServer) -> Vec<(&'static s
     ]
 }
 
+fn error_level(level: ErrorLevel) -> &'static str {
+    match level {
+        ErrorLevel::Warn => "warn",
+        ErrorLevel::Debug => "debug",
+    }
+}
+
+/// One mask for each worker, the lowest CPU last, as nginx writes them.
+fn worker_affinity(server: &LabServer) -> String {
+    let Some(cpus) = &server.worker_cpus else { return String::new() };
+    let last = cpus.as_slice().iter().copied().max().unwrap_or(0);
+    let mask: String = (0..=last).rev().map(|cpu| if cpus.contains(cpu) { '1' } else { '0' }).collect();
+    let masks = vec![mask; server.workers.unwrap_or(1) as usize];
+    format!("worker_cpu_affinity {};", masks.join(" "))
+}
+
+/// Buffers of 4 KiB: nginx keeps one free of those that are being sent.
+fn proxy_buffers(server: &LabServer) -> String {
+    let Some(kib) = server.buffers_kib else { return String::new() };
+    let count = (kib / 4).max(3);
+    format!("proxy_buffer_size 4k; proxy_buffers {count} 4k; proxy_busy_buffers_size {}k;", (count - 1) * 4)
+}
+
+fn limit_zone(server: &LabServer) -> String {
+    let zone = |rate: u32| format!("limit_req_zone $server_port zone=all:1m rate={rate}r/s;");
+    server.requests_per_s_max.map_or(String::new(), zone)
+}
+
+/// Starts the neighbours of a host: loops of a shell, on its CPUs and in its namespace, but in a group of their own.
+///
+/// # Errors
+/// The shell cannot be started.
+pub(crate) fn start_neighbours(ground: &Ground, id: &LabId, host: &PlannedHost) -> Result<(), LabError> {
+    let group = cgroup::neighbours(&host.name);
+    let netns = ground.netns_path(id, &host.name);
+    for _ in 0..host.lab.neighbours.unwrap_or(0) {
+        let mut command = Command::new("/bin/sh");
+        // In the background, so that the shell that started it ends and its parent is init.
+        command.arg("-c").arg("while :; do :; done &").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let netns = file("open", &netns, File::open(&netns))?;
+        let cgroup_procs = cgroup::doors(ground, id, &group)?;
+        sys::seat(&mut command, Seat { netns, cgroup_procs, cpus: host.cpus.clone() });
+        run_to_daemon(command).map_err(|reason| LabError::ServerFailed {
+            host: host.name.clone(),
+            server: "a neighbour".to_string(),
+            reason,
+            log: String::new(),
+        })?;
+    }
+    Ok(())
+}
+
 /// nginx writes `backlog=8`, HAProxy `backlog 8`.
 fn backlog_of(kind: ServerKind, haproxy: &str) -> String {
     match kind {
         ServerKind::NginxProxy | ServerKind::NginxFiles => haproxy.replace("backlog ", "backlog="),
-        ServerKind::HaproxyDelay => haproxy.to_string(),
+        ServerKind::HaproxyDelay | ServerKind::ChainApp | ServerKind::Postgres | ServerKind::Redis => {
+            haproxy.to_string()
+        }
     }
 }
 
@@ -267,4 +369,26 @@ fn document(size: usize) -> Vec<u8> {
     }
     text.truncate(size);
     text.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_as_nginx_writes_them() {
+        let plain = LabServer::default();
+        let unset = [worker_affinity(&plain), proxy_buffers(&plain), limit_zone(&plain)];
+        assert!(unset.iter().all(String::is_empty), "{unset:?}");
+        let set = LabServer {
+            workers: Some(2),
+            worker_cpus: "1".parse().ok(),
+            buffers_kib: Some(16),
+            requests_per_s_max: Some(50),
+            ..plain
+        };
+        assert_eq!(worker_affinity(&set), "worker_cpu_affinity 10 10;");
+        assert_eq!(proxy_buffers(&set), "proxy_buffer_size 4k; proxy_buffers 4 4k; proxy_busy_buffers_size 12k;");
+        assert_eq!(limit_zone(&set), "limit_req_zone $server_port zone=all:1m rate=50r/s;");
+    }
 }

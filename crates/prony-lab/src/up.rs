@@ -7,7 +7,7 @@ use crate::tool;
 use crate::traces::Ground;
 use crate::{LabError, LabId, UpLab, cgroup, network, ready, server, sys};
 use prony_model::{CpuList, Stack};
-use prony_tool::{IP, NFT, TC};
+use prony_tool::{ETHTOOL, IP, NFT, TC};
 use std::path::Path;
 use std::time::Duration;
 
@@ -52,6 +52,9 @@ fn check_tools(plan: &Plan) -> Result<(), LabError> {
         if host.lab.link.rate.is_some() {
             tool::find(TC, &wanted_by)?;
         }
+        if host.lab.link.offloads.is_some() {
+            tool::find(ETHTOOL, &wanted_by)?;
+        }
         if host.lab.link.loss.is_some() {
             tool::find(NFT, &wanted_by)?;
         }
@@ -65,14 +68,25 @@ fn make(ground: &Ground, id: &LabId, plan: &Plan, state: &mut State, progress: &
     let logs = ground.log_folder(id);
     state.add(Thing::Folder(logs.clone()))?;
     file("create", &logs, make_folder(&logs))?;
-    for host in plan.hosts.iter().filter(|h| h.server().is_some()) {
+    // Those that call nobody first: an application connects to its database when it starts.
+    let (callers, callees): (Vec<_>, Vec<_>) = plan.hosts.iter().partition(|h| !h.upstreams.is_empty());
+    for host in callees.into_iter().chain(callers).filter(|h| h.server().is_some()) {
         state.add(Thing::Cgroup(cgroup::reference(id, &host.name)))?;
         cgroup::make(ground, id, &host.name)?;
         if let Some(quota) = host.lab.cpu_quota {
             cgroup::set_quota(ground, id, &host.name, quota)?;
         }
+        if let Some(mib) = host.lab.memory_mib {
+            cgroup::set_memory(ground, id, &host.name, mib)?;
+        }
         progress(&format!("lab {}: starting the server of `{}`", id.as_str(), host.name));
         server::start(ground, id, host, state)?;
+        if host.lab.neighbours.is_some() {
+            let group = cgroup::neighbours(&host.name);
+            state.add(Thing::Cgroup(cgroup::reference(id, &group)))?;
+            cgroup::make(ground, id, &group)?;
+            server::start_neighbours(ground, id, host)?;
+        }
     }
     Ok(())
 }

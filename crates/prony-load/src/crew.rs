@@ -239,7 +239,7 @@ impl Crew<'_> {
         }
     }
 
-    fn finish<P: Pacer, R: Protocol, T: transport::Transport>(
+    fn finish<P: Pacer + Clone, R: Protocol, T: transport::Transport>(
         &self,
         pacer: P,
         share: Share,

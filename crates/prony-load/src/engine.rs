@@ -7,8 +7,8 @@
 mod connections;
 mod requests;
 
-use crate::live::{Published, Usage};
-use crate::pacer::Pacer;
+use crate::live::{Now, Published, Usage};
+use crate::pacer::{Asked, Pacer};
 use crate::protocol::{Answer, Protocol};
 use crate::slot::{Call, CallState, Phase, Slot};
 use crate::sockets::Sockets;
@@ -91,6 +91,7 @@ pub struct Worker<'a, P, R: Protocol, T> {
     route: &'a Route,
     share: Share,
     pacer: P,
+    asked: Asked<P>,
     protocol: &'a R,
     source: Source,
     slots: Vec<Slot<R::Link>>,
@@ -122,7 +123,7 @@ pub struct Worker<'a, P, R: Protocol, T> {
     counting: bool,
 }
 
-impl<'a, P: Pacer, R: Protocol, T: Transport> Worker<'a, P, R, T> {
+impl<'a, P: Pacer + Clone, R: Protocol, T: Transport> Worker<'a, P, R, T> {
     /// A thread that holds the connections of its share. Allocates everything it will need.
     pub fn new(route: &'a Route, share: Share, pacer: P, protocol: &'a R, source: Source, transport: T) -> Self {
         let depth = protocol.depth() as usize;
@@ -157,6 +158,7 @@ impl<'a, P: Pacer, R: Protocol, T: Transport> Worker<'a, P, R, T> {
             counting: false,
             route,
             share,
+            asked: Asked::new(&pacer),
             pacer,
             protocol,
             source,
@@ -253,7 +255,13 @@ impl<'a, P: Pacer, R: Protocol, T: Transport> Worker<'a, P, R, T> {
             }
         }
         let open = self.slots.iter().filter(|slot| slot.wire.is_some()).count();
-        published.tell(&mut self.tally, P::SCHEDULED, self.in_flight, open as u64, self.usage.spun_us());
+        let (in_flight, connections, spun_us) = (self.in_flight, open as u64, self.usage.spun_us());
+        let (asked, pacer, counted, rest) = (&mut self.asked, &self.pacer, self.share.counted, self.share.requests_max);
+        published.tell(&mut self.tally, P::SCHEDULED, |tally| {
+            let due = asked.by(now.min(counted.end_ns.saturating_sub(1)), pacer, tally.intended, counted);
+            let intended = due.min(tally.intended.saturating_add(rest));
+            Now { intended, in_flight, connections, spun_us }
+        });
         self.counting = self.share.counted.holds(now);
         let edges = [self.share.counted.start_ns, self.share.counted.end_ns];
         let next_edge = edges.into_iter().find(|edge| *edge > now).unwrap_or(u64::MAX);

@@ -26,6 +26,8 @@ const LITTLE_DEVIATION_MAX: f64 = 0.05;
 const LITTLE_RESPONSES_PER_CONNECTION_MIN: f64 = 20.0;
 /// From this share of connections in flight on, all are taken to be busy: then the stack held the schedule up. A guess.
 const ALL_BUSY_SHARE: f64 = 0.9;
+/// From this share of all lateness on that was waiting for a connection, the stack held the schedule up. A guess: the larger part.
+const WAITED_LATE_SHARE: f64 = 0.5;
 
 /// Largest share of the time that the generator's control group may be throttled. A guess: 1 % moves p99.
 const THROTTLED_MAX: f64 = 0.01;
@@ -41,7 +43,7 @@ const HEADERS_BYTES: u64 = 114;
 pub fn check(plan: &LoadPlan, result: &LoadResult, tally: &Tally, around: &Surroundings) -> Vec<Gate> {
     let (cpu, quota) = (cpu(result), quota(around));
     let held_up = [&cpu, &quota].into_iter().flatten().any(|gate| !gate.held);
-    let lateness = Lateness::of(plan, result, held_up);
+    let lateness = Lateness::of(plan, result, tally, held_up);
     let gates = [
         rate(plan, result, lateness),
         schedule_lag(plan, result, lateness),
@@ -72,9 +74,12 @@ enum Lateness {
 }
 
 impl Lateness {
-    fn of(plan: &LoadPlan, result: &LoadResult, held_up: bool) -> Self {
+    fn of(plan: &LoadPlan, result: &LoadResult, tally: &Tally, held_up: bool) -> Self {
         let all_busy = result.in_flight_mean >= ALL_BUSY_SHARE * f64::from(plan.connections * plan.depth);
-        if all_busy && !held_up { Self::Stack } else { Self::Generator }
+        // A queue that grows keeps all of them busy only at the end: then most of the lateness is of requests that waited for one.
+        let late_us = result.schedule_lag.mean_us * result.schedule_lag.count as f64;
+        let waited = tally.waited_ns as f64 / 1e3 > WAITED_LATE_SHARE * late_us;
+        if (all_busy || waited) && !held_up { Self::Stack } else { Self::Generator }
     }
 
     fn note(self) -> &'static str {
@@ -260,6 +265,18 @@ mod tests {
             ..Default::default()
         };
         (plan, result)
+    }
+
+    #[test]
+    fn lateness_is_of_the_stack_when_requests_waited_for_a_connection() {
+        let (mut plan, mut result) = healthy();
+        (plan.rate, result.in_flight_mean) = (Some(Rate(1000.0)), 5.0);
+        result.schedule_lag = Latency { count: 2000, mean_us: 200.0, p99_us: 14_000.0, ..Latency::default() };
+        let of = |waited_ns| Lateness::of(&plan, &result, &Tally { waited_ns, ..tally() }, false);
+        // 0.4 s of lateness in all.
+        assert_eq!((of(100_000_000), of(300_000_000)), (Lateness::Generator, Lateness::Stack));
+        let held_up = Lateness::of(&plan, &result, &Tally { waited_ns: 300_000_000, ..tally() }, true);
+        assert_eq!(held_up, Lateness::Generator);
     }
 
     /// The counts that matter: 1000/s, and 300 KB received.

@@ -24,7 +24,7 @@ const LOOK_NS_MAX: u64 = 5_000;
 pub struct Snapshot {
     /// When, on the monotonic clock.
     pub at_ns: u64,
-    /// See [`Tally`].
+    /// Requests of the counted time that were due by then, begun or not.
     pub intended: u64,
     /// See [`Tally`].
     pub sent: u64,
@@ -38,6 +38,19 @@ pub struct Snapshot {
     pub errors: ErrorCounts,
     /// CPU time of the thread since it started, without that of looking again and again for want of work, in microseconds.
     pub cpu_us: f64,
+}
+
+/// What a thread adds to its counts when it tells.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Now {
+    /// Requests of the counted time that were due by now, begun or not.
+    pub intended: u64,
+    /// Requests in flight.
+    pub in_flight: u64,
+    /// Connections open.
+    pub connections: u64,
+    /// CPU time of looking again and again for want of work, in microseconds.
+    pub spun_us: f64,
 }
 
 /// Latencies and schedule lags of some time.
@@ -101,16 +114,17 @@ impl Published {
         *snapshot
     }
 
-    /// Tells, if asked. `scheduled`: requests had intended times.
-    pub fn tell(&self, tally: &mut Tally, scheduled: bool, in_flight: u64, connections: u64, spun_us: f64) {
+    /// Tells, if asked, what `now` gives. `scheduled`: requests had intended times.
+    pub fn tell(&self, tally: &mut Tally, scheduled: bool, now: impl FnOnce(&Tally) -> Now) {
         if !self.asked.swap(false, Ordering::Relaxed) {
             return;
         }
         let Ok(mut told) = self.told.try_lock() else { return self.ask() };
         let (user_us, system_us) = sys::thread_cpu_us();
+        let Now { intended, in_flight, connections, spun_us } = now(tally);
         told.snapshot = Some(Snapshot {
             at_ns: sys::clock_ns(),
-            intended: tally.intended,
+            intended,
             sent: tally.sent,
             completed: tally.completed,
             in_flight,
@@ -225,12 +239,12 @@ mod tests {
         };
         assert!(published.look(&mut times).is_none(), "nothing was told");
         record(&mut tally, 1_000_000);
-        published.tell(&mut tally, true, 1, 1, 0.0);
+        published.tell(&mut tally, true, |_| Now::default());
         assert_eq!(tally.latency.count(), 1, "nobody asked");
         let mut looks = Vec::new();
         for ns in [2_000_000, 3_000_000, 4_000_000] {
             published.ask();
-            published.tell(&mut tally, true, 1, 1, 0.0);
+            published.tell(&mut tally, true, |_| Now::default());
             record(&mut tally, ns);
             if ns != 3_000_000 {
                 times.clear();

@@ -7,6 +7,7 @@ mod schedule;
 
 pub use schedule::Schedule;
 
+use crate::tally::Counted;
 use prony_model::Arrivals;
 use prony_stats::random::Random;
 use schedule::{Curve, Kind, Piece};
@@ -24,6 +25,7 @@ pub trait Pacer {
 }
 
 /// Closed loop: a request begins as soon as a connection is free.
+#[derive(Clone, Copy)]
 pub struct Closed;
 
 impl Pacer for Closed {
@@ -52,6 +54,7 @@ pub struct Part {
 }
 
 /// Open loop: requests begin at their times, whatever the answers do.
+#[derive(Clone)]
 pub struct Open<'a> {
     epoch_ns: u64,
     /// The next intended time on the monotonic clock.
@@ -60,6 +63,7 @@ pub struct Open<'a> {
 }
 
 /// Where in the schedule a thread is.
+#[derive(Clone)]
 enum Walk<'a> {
     Curve(Spaced<'a>),
     /// Every `step`-th of given times.
@@ -74,6 +78,7 @@ enum Walk<'a> {
 /// clock by the inverse of the cumulative rate: a Poisson process of rate 1 becomes one of the wanted rate (Cinlar 1975,
 /// "Introduction to Stochastic Processes", 4.7; Devroye 1986, "Non-Uniform Random Variate Generation", VI.1.3), and even
 /// spacing stays as even as the rate allows.
+#[derive(Clone)]
 struct Spaced<'a> {
     curve: &'a Curve,
     /// The piece that the last arrival was in.
@@ -83,6 +88,7 @@ struct Spaced<'a> {
     spacing: Spacing,
 }
 
+#[derive(Clone)]
 enum Spacing {
     /// Multiplied, not summed, so that no error builds up.
     Even { arrivals: u64, offset: f64 },
@@ -167,6 +173,33 @@ impl Pacer for Open<'_> {
     #[inline]
     fn next(&self) -> u64 {
         self.next_ns
+    }
+}
+
+/// How many requests a schedule held by a moment, begun or not: what the load asked for, for whoever looks on meanwhile.
+///
+/// It draws ahead only while the thread is behind its schedule, once per request.
+pub struct Asked<P> {
+    ahead: P,
+    counted: u64,
+}
+
+impl<P: Pacer + Clone> Asked<P> {
+    /// Nothing yet.
+    pub fn new(pacer: &P) -> Self {
+        Self { ahead: pacer.clone(), counted: 0 }
+    }
+
+    /// Those of the counted time that were due by `now`. `pacer` goes through the same schedule and has begun `begun` of them.
+    pub fn by(&mut self, now: u64, pacer: &P, begun: u64, counted: Counted) -> u64 {
+        if !P::SCHEDULED || pacer.next() > now {
+            *self = Self { ahead: pacer.clone(), counted: begun };
+        } else {
+            while let Some(intended) = self.ahead.take(now) {
+                self.counted += u64::from(counted.holds(intended));
+            }
+        }
+        self.counted.max(begun)
     }
 }
 

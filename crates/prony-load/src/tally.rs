@@ -83,6 +83,8 @@ pub struct Tally {
     pub counted: Counted,
     /// Requests whose turn came.
     pub intended: u64,
+    /// How late requests were sent that found every connection busy, together.
+    pub waited_ns: u64,
     /// Requests that began.
     pub sent: u64,
     /// Complete responses.
@@ -120,6 +122,7 @@ impl Tally {
         Self {
             counted,
             intended: 0,
+            waited_ns: 0,
             sent: 0,
             completed: 0,
             responses_total: 0,
@@ -151,6 +154,14 @@ impl Tally {
             if scheduled {
                 self.lag.record_ns(now - intended);
             }
+        }
+    }
+
+    /// A request waited until now, because every connection had one in flight.
+    #[inline]
+    pub fn waited(&mut self, intended: u64, now: u64) {
+        if self.counted.holds(now) {
+            self.waited_ns += now - intended;
         }
     }
 
@@ -202,6 +213,7 @@ impl Tally {
     /// Adds the counts of another thread over the same time.
     pub fn merge(&mut self, other: &Self) {
         self.intended += other.intended;
+        self.waited_ns += other.waited_ns;
         self.sent += other.sent;
         self.completed += other.completed;
         self.responses_total += other.responses_total;

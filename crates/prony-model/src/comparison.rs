@@ -179,6 +179,28 @@ pub struct AaCheck {
     pub noticed: f64,
 }
 
+/// Comparisons of A with A in earlier proofs on the same machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EarlierAa {
+    /// Comparisons.
+    pub experiments: u32,
+    /// Of them, those whose 95 % interval excluded 0.
+    pub differ: u32,
+    /// Proofs that they are from.
+    pub proofs: u32,
+}
+
+/// What a verdict from interleaved trials is worth on this machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Worth {
+    /// How much.
+    pub strength: Strength,
+    /// Why, and what would make it worth more.
+    pub reason: String,
+    /// A against A.
+    pub aa: AaCheck,
+}
+
 /// Something that is not the same on both sides.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Difference {

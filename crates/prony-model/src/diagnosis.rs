@@ -2,6 +2,7 @@
 //!
 //! The JSON form is `prony.diagnosis/1`; its fields are part of the interface and only grow.
 
+use crate::comparison::Difference;
 use crate::gap::Gap;
 use crate::knob::Knob;
 use crate::run::Cost;
@@ -184,4 +185,55 @@ pub struct Diagnosis {
     pub remedies: Vec<Remedy>,
     /// What prony itself cost.
     pub cost: Cost,
+    /// The way from the symptom to the cause, step by step.
+    #[serde(default)]
+    pub walk: Vec<WalkStep>,
+    /// What is not as in a good run; none when none was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Against>,
+}
+
+/// One step of the way from the symptom to the cause.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WalkStep {
+    /// `symptom`, `path`, `time split`, `counters`, `closely` or `cause`.
+    pub step: String,
+    /// What was looked at.
+    pub looked_at: String,
+    /// What it said, a line each.
+    pub said: Vec<String>,
+    /// Causes that it ruled out; why stands under `excluded`.
+    pub ruled_out: Vec<CauseId>,
+}
+
+/// The answer to: what differs from a good run of the same stack?
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Against {
+    /// Id of the good run.
+    pub run: String,
+    /// Good requests per second there, at the workload as written.
+    pub good_per_s: f64,
+    /// Settings that are not the same: `a` in the good run, `b` now.
+    pub settings: Vec<Difference>,
+    /// Facts that moved, the greatest change first.
+    pub moved: Vec<Moved>,
+}
+
+/// A fact that moved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Which.
+    pub metric: String,
+    /// Of which host.
+    pub host: String,
+    /// Unit of both values.
+    pub unit: String,
+    /// Mean over the trials of this run.
+    pub now: f64,
+    /// Mean over those of the good run.
+    pub good: f64,
+    /// Relative change, lower end of its 95 % interval; none with fewer than three trials on a side.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
 }

@@ -34,6 +34,23 @@ pub enum Event {
         /// Failed requests.
         errors: u64,
     },
+    /// A search went on: what is known of its answer by now.
+    Narrowed {
+        /// Which answer, in a few words: `limit`, `limit within the objective`, `path-size`.
+        answer: String,
+        /// Lower end of its interval; none before there is one.
+        low: Option<f64>,
+        /// Upper end.
+        high: Option<f64>,
+        /// Unit of both: `/s`, or none for a whole number.
+        unit: String,
+        /// Trials so far.
+        trials: u32,
+        /// Seconds that they took.
+        spent_s: f64,
+        /// Seconds that they may take.
+        budget_s: f64,
+    },
     /// A note for the person who watches.
     Note {
         /// The note.

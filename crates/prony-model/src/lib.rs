@@ -12,6 +12,7 @@ pub mod gap;
 pub mod input;
 pub mod knob;
 pub mod lab;
+pub mod limit;
 pub mod load;
 pub mod metric;
 pub mod profile;
@@ -20,10 +21,12 @@ pub mod run;
 pub mod script;
 pub mod series;
 pub mod stack;
+pub mod stacks;
 pub mod threshold;
 pub mod tls;
 pub mod units;
 pub mod utc;
+pub mod vary;
 
 pub use cpus::CpuList;
 pub use diagnosis::{
@@ -34,6 +37,7 @@ pub use event::Event;
 pub use gap::Gap;
 pub use input::InputError;
 pub use knob::{Change, Knob, KnobId};
+pub use limit::{LimitReport, LimitVerdict};
 pub use load::{
     Arrivals, ErrorCounts, Latency, LoadInterval, LoadPlan, LoadProgress, LoadResult, Protocol, RequestSpec,
 };
@@ -42,6 +46,8 @@ pub use proof::{Effect, Proof, ProofVerdict};
 pub use run::{Level, Purpose, Run, RunEnd, Trial, Window};
 pub use series::{Sample, SeriesKey, SeriesSet};
 pub use stack::{Host, Place, ProcessRef, Role, Software, Stack, Workload};
+pub use stacks::Stacks;
 pub use threshold::{Threshold, ThresholdResult};
 pub use units::{BitRate, Bytes, Nanos, Rate, Share};
 pub use utc::Utc;
+pub use vary::{Axis, Until, Vary};

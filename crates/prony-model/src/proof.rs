@@ -73,6 +73,9 @@ pub struct Proof {
     pub summary: String,
     /// Seed of the block order.
     pub seed: u64,
+    /// What the verdict is worth on this machine; none in records of older versions.
+    #[serde(default)]
+    pub worth: Option<crate::comparison::Worth>,
     /// Throughput of every trial in the order it ran: (arm, good requests per second).
     pub trials: Vec<(crate::run::Arm, f64)>,
 }

@@ -3,11 +3,13 @@
 use crate::diagnosis::{Diagnosis, Intervention};
 use crate::gap::Gap;
 use crate::knob::Change;
+use crate::limit::LimitReport;
 use crate::load::{LoadPlan, LoadResult};
 use crate::metric::{CGROUP_USAGE, PROC_RUN, PROC_SYSTEM, PROC_USER};
 use crate::proof::Proof;
 use crate::series::SeriesSet;
 use crate::stack::Stack;
+use crate::stacks::Stacks;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -166,6 +168,9 @@ pub struct Run {
     /// Facts over time. Not part of the JSON form: it has a form of its own in the record.
     #[serde(skip)]
     pub series: SeriesSet,
+    /// What the CPUs of hosts ran, where a deep look was taken. Not part of the JSON form either.
+    #[serde(skip)]
+    pub stacks: Vec<Stacks>,
     /// What could not be read.
     pub gaps: Vec<Gap>,
     /// Interventions with their elasticities.
@@ -176,6 +181,9 @@ pub struct Run {
     pub changes: Vec<Change>,
     /// Whether the remedy helped.
     pub proof: Option<Proof>,
+    /// What the search for the limit found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<LimitReport>,
     /// What prony itself cost.
     pub cost: Cost,
     /// How it ended.

@@ -9,6 +9,7 @@ use crate::lab::LabSpec;
 use crate::load::{Arrivals, RequestSpec};
 use crate::profile::Profile;
 use crate::script::{Feed, FeedOrder, Prepare, Script, Step};
+use crate::threshold::Threshold;
 use crate::tls::TlsSpec;
 use crate::units::{Bytes, Nanos, Rate, Share};
 use core::net::IpAddr;
@@ -67,7 +68,7 @@ pub struct Host {
     /// How to find the server's processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessRef>,
-    /// The server's status page (nginx `stub_status`), asked from inside the host.
+    /// The server's status page (nginx `stub_status`, statistics of HAProxy) or stats socket, asked from inside the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// Log files of the server.
@@ -368,6 +369,19 @@ pub struct Slo {
     pub errors: Option<Share>,
 }
 
+impl Slo {
+    /// The same as thresholds, in their order: `p99<=10ms`, `errors<=0.1%`.
+    pub fn thresholds(&self) -> Vec<Threshold> {
+        let texts = [
+            self.p50.map(|limit| format!("p50<={limit}")),
+            self.p99.map(|limit| format!("p99<={limit}")),
+            self.errors.map(|limit| format!("errors<={limit}")),
+        ];
+        let read = |text: String| text.parse().expect("a unit reads what it prints");
+        texts.into_iter().flatten().map(read).collect()
+    }
+}
+
 impl Stack {
     /// Parses a stack file that has no `base`, and checks it.
     ///
@@ -518,6 +532,19 @@ errors = "0.1%"
 
     fn check(text: &str, want: Expect) {
         want.assert_eq(&Stack::parse("stack.toml", text).unwrap_err().to_string());
+    }
+
+    #[test]
+    fn an_objective_is_a_list_of_thresholds() {
+        let slo = Slo {
+            p99: Some(Nanos::from_millis(10)),
+            p50: Some(Nanos(1_500_000)),
+            errors: Some("0.3%".parse().unwrap()),
+        };
+        let texts: Vec<String> = slo.thresholds().iter().map(ToString::to_string).collect();
+        assert_eq!(texts[..2], ["p50<=1.5ms", "p99<=10ms"]);
+        assert!((slo.thresholds()[2].limit - 0.003).abs() < 1e-12);
+        assert!(Slo::default().thresholds().is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! unit of its measure ([`Measure::unit`]), and what is printed is what was written.
 
 use crate::input::nearest;
-use crate::units::{Nanos, Rate, Share};
+use crate::units::{BitRate, Nanos, Rate, Share};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -39,6 +39,8 @@ pub enum Measure {
     Checks,
     /// `rate`: good answers per second.
     Rate,
+    /// `bandwidth`: bits received per second.
+    Bandwidth,
     /// `count`: good answers.
     Count,
 }
@@ -65,7 +67,7 @@ pub struct ThresholdResult {
     pub threshold: Threshold,
     /// The measured value; none when there was nothing to measure.
     pub measured: Option<f64>,
-    /// Unit of the measured value: `us`, `share`, `/s`, or none for a count.
+    /// Unit of the measured value: `us`, `share`, `/s`, `bit/s`, or none for a count.
     pub unit: String,
     /// Whether it held. What could not be measured did not hold.
     pub held: bool,
@@ -83,7 +85,8 @@ impl fmt::Display for ThresholdError {
 impl std::error::Error for ThresholdError {}
 
 /// What an error names as the measures there are, each as it may be written.
-const MEASURES: &[&str] = &["p(95)", "med", "avg", "max", "errors", "rate", "count", "checks", "lag_p(99)"];
+const MEASURES: &[&str] =
+    &["p(95)", "med", "avg", "max", "errors", "rate", "bandwidth", "count", "checks", "lag_p(99)"];
 
 /// The longer sign before the shorter one that it begins with. `===` is k6's other way to write `==`.
 const SIGNS: &[(&str, Comparison)] = &[
@@ -96,12 +99,21 @@ const SIGNS: &[(&str, Comparison)] = &[
 ];
 
 impl Measure {
-    /// Unit of its values: microseconds, share, per second, or none for a count.
+    /// Whether it is a latency of requests; its limits are in microseconds.
+    pub fn is_latency(self) -> bool {
+        match self {
+            Self::Quantile(_) | Self::Mean | Self::Max => true,
+            Self::LagQuantile(_) | Self::Errors | Self::Checks | Self::Rate | Self::Bandwidth | Self::Count => false,
+        }
+    }
+
+    /// Unit of its values: microseconds, share, per second, bits per second, or none for a count.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Quantile(_) | Self::Mean | Self::Max | Self::LagQuantile(_) => "us",
             Self::Errors | Self::Checks => "share",
             Self::Rate => "/s",
+            Self::Bandwidth => "bit/s",
             Self::Count => "",
         }
     }
@@ -114,6 +126,7 @@ impl Measure {
             "errors" => return Ok(Self::Errors),
             "checks" => return Ok(Self::Checks),
             "rate" => return Ok(Self::Rate),
+            "bandwidth" => return Ok(Self::Bandwidth),
             "count" => return Ok(Self::Count),
             _ => {}
         }
@@ -143,6 +156,7 @@ impl Measure {
             }
             Self::Errors | Self::Checks => text.parse::<Share>().map(|s| s.0).map_err(|e| e.to_string()),
             Self::Rate => text.parse::<Rate>().map(|r| r.0).map_err(|e| e.to_string()),
+            Self::Bandwidth => text.parse::<BitRate>().map(|r| r.0).map_err(|e| e.to_string()),
             Self::Count => {
                 text.parse::<u64>().map(|n| n as f64).map_err(|_| format!("`{text}` is not a number, like `5000`"))
             }
@@ -226,10 +240,19 @@ mod tests {
             "#]],
         );
         check(
-            &["rate>1000", "rate>=5k/s", "count>=5000", "checks>99%", "lag_p99<1ms", "lag_p(99.9)<50us"],
+            &[
+                "rate>1000",
+                "rate>=5k/s",
+                "bandwidth>=9gbit",
+                "count>=5000",
+                "checks>99%",
+                "lag_p99<1ms",
+                "lag_p(99.9)<50us",
+            ],
             expect![[r#"
                 rate>1000: Rate Above 1000 /s
                 rate>=5k/s: Rate AtLeast 5000 /s
+                bandwidth>=9gbit: Bandwidth AtLeast 9000000000 bit/s
                 count>=5000: Count AtLeast 5000 
                 checks>99%: Checks Above 0.99 share
                 lag_p99<1ms: LagQuantile(0.99) Below 1000 us
@@ -247,10 +270,10 @@ mod tests {
                 `p(95)<200` is no threshold: `200` is not a duration: write it with ns, us, ms, s, m or h, like `10ms`
                 `p(0)<1s` is no threshold: a percentile is above 0 and at most 100, not 0
                 `p(101)<1s` is no threshold: a percentile is above 0 and at most 100, not 101
-                `p()<1s` is no threshold: `p()` is not one of p(95), med, avg, max, errors, rate, count, checks, lag_p(99); did you mean `p(95)`?
-                `error<1%` is no threshold: `error` is not one of p(95), med, avg, max, errors, rate, count, checks, lag_p(99); did you mean `errors`?
+                `p()<1s` is no threshold: `p()` is not one of p(95), med, avg, max, errors, rate, bandwidth, count, checks, lag_p(99); did you mean `p(95)`?
+                `error<1%` is no threshold: `error` is not one of p(95), med, avg, max, errors, rate, bandwidth, count, checks, lag_p(99); did you mean `errors`?
                 `errors<0.1` is no threshold: `0.1` is not a share: write it in percent, like `0.1%`
-                `nonsense<1` is no threshold: `nonsense` is not one of p(95), med, avg, max, errors, rate, count, checks, lag_p(99)
+                `nonsense<1` is no threshold: `nonsense` is not one of p(95), med, avg, max, errors, rate, bandwidth, count, checks, lag_p(99)
                 `p(95)=1s` is no threshold: write what is measured, how, and the limit, like `p(95)<200ms`
             "#]],
         );
@@ -258,10 +281,10 @@ mod tests {
             &["", "<", "count>=many", "rate>-5", "lag<1ms", "p(95)<200ms<300ms"],
             expect![[r#"
             `` is no threshold: write what is measured, how, and the limit, like `p(95)<200ms`
-            `<` is no threshold: `` is not one of p(95), med, avg, max, errors, rate, count, checks, lag_p(99)
+            `<` is no threshold: `` is not one of p(95), med, avg, max, errors, rate, bandwidth, count, checks, lag_p(99)
             `count>=many` is no threshold: `many` is not a number, like `5000`
             `rate>-5` is no threshold: `-5` is not a rate: write requests per second, like `800/s` or `5k/s`
-            `lag<1ms` is no threshold: `lag` is not one of p(95), med, avg, max, errors, rate, count, checks, lag_p(99); did you mean `avg`?
+            `lag<1ms` is no threshold: `lag` is not one of p(95), med, avg, max, errors, rate, bandwidth, count, checks, lag_p(99); did you mean `avg`?
             `p(95)<200ms<300ms` is no threshold: `200ms<300ms` is not a duration: write it with ns, us, ms, s, m or h, like `10ms`
         "#]],
         );

@@ -22,6 +22,7 @@ pub(crate) struct Cgroup {
     cpu: Option<CpuFiles>,
     usage: Option<(FactFile, Usage)>,
     oom: Option<FactFile>,
+    limit_hits: Option<(FactFile, Version)>,
     search: Cadence,
 }
 
@@ -49,7 +50,15 @@ enum Usage {
 
 impl Cgroup {
     pub(crate) fn new(roots: &Roots) -> Self {
-        Self { roots: roots.clone(), pid: None, cpu: None, usage: None, oom: None, search: Cadence::every(SLOW_NS) }
+        Self {
+            roots: roots.clone(),
+            pid: None,
+            cpu: None,
+            usage: None,
+            oom: None,
+            limit_hits: None,
+            search: Cadence::every(SLOW_NS),
+        }
     }
 
     /// Facts of the group that holds `pid`, the hop's first process.
@@ -76,10 +85,15 @@ impl Cgroup {
         {
             facts.put_some(&m::CGROUP_OOM_KILLS, "", keyed(&text, "oom_kill"));
         }
+        if let Some((file, version)) = &mut self.limit_hits
+            && let Some(text) = facts.text(file, page, m::CGROUP_MEMORY_LIMIT_HITS.name)
+        {
+            facts.put_some(&m::CGROUP_MEMORY_LIMIT_HITS, "", limit_hits(&text, *version));
+        }
     }
 
     fn search_files(&mut self, facts: &mut Facts, pid: u32) {
-        (self.cpu, self.usage, self.oom) = (None, None, None);
+        (self.cpu, self.usage, self.oom, self.limit_hits) = (None, None, None, None);
         let groups = match Groups::of(&self.roots, pid) {
             Ok(groups) => groups,
             Err(reason) => return facts.miss("cgroup", reason),
@@ -94,10 +108,24 @@ impl Cgroup {
             Err(reason) => facts.miss("cgroup", reason),
         }
         match groups.own("memory") {
-            Ok((dir, Version::V1)) => self.oom = Some(FactFile::new(dir.join("memory.oom_control"))),
-            Ok((dir, Version::V2)) => self.oom = Some(FactFile::new(dir.join("memory.events"))),
+            Ok((dir, version)) => {
+                let (kills, hits) = match version {
+                    Version::V1 => ("memory.oom_control", "memory.failcnt"),
+                    Version::V2 => ("memory.events", "memory.events"),
+                };
+                self.oom = Some(FactFile::new(dir.join(kills)));
+                self.limit_hits = Some((FactFile::new(dir.join(hits)), version));
+            }
             Err(reason) => facts.miss(m::CGROUP_OOM_KILLS.name, reason),
         }
+    }
+}
+
+/// How often the group was at its memory limit: `memory.failcnt`, or `high` and `max` of `memory.events`.
+fn limit_hits(text: &str, version: Version) -> Option<f64> {
+    match version {
+        Version::V1 => count(text.trim()),
+        Version::V2 => Some(keyed(text, "high")? + keyed(text, "max")?),
     }
 }
 
@@ -293,6 +321,7 @@ mod tests {
                 ("cpu/lab/lb/cpu.cfs_quota_us", "20000\n"),
                 ("cpu/lab/lb/cpu.cfs_period_us", "100000\n"),
                 ("memory/lab/lb/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
+                ("memory/lab/lb/memory.failcnt", "9\n"),
             ],
             expect![[r#"
                 cgroup.usage [] 1.5
@@ -301,6 +330,7 @@ mod tests {
                 cgroup.throttled_time [] 2
                 cgroup.quota [] 0.2
                 cgroup.oom_kills [] 2
+                cgroup.memory_limit_hits [] 9
             "#]],
         );
     }
@@ -316,7 +346,7 @@ mod tests {
                 ("pod/web/cpu.max", "max 100000\n"),
                 ("pod/cpu.stat", "usage_usec 900000\nnr_periods 9\nnr_throttled 4\nthrottled_usec 700000\n"),
                 ("pod/cpu.max", "50000 100000\n"),
-                ("pod/web/memory.events", "low 0\noom 1\noom_kill 1\n"),
+                ("pod/web/memory.events", "low 0\nhigh 3\nmax 4\noom 1\noom_kill 1\n"),
             ],
             expect![[r#"
                 cgroup.usage [] 0.5
@@ -325,6 +355,7 @@ mod tests {
                 cgroup.throttled_time [] 0.7
                 cgroup.quota [] 0.5
                 cgroup.oom_kills [] 1
+                cgroup.memory_limit_hits [] 7
             "#]],
         );
     }
@@ -334,7 +365,7 @@ mod tests {
         let files = [
             ("lb/cpu.stat", "usage_usec 1\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n"),
             ("lb/cpu.max", "max 100000\n"),
-            ("lb/memory.events", "oom_kill 0\n"),
+            ("lb/memory.events", "high 0\nmax 0\noom_kill 0\n"),
         ];
         check(
             UNIFIED,
@@ -347,6 +378,7 @@ mod tests {
                 cgroup.throttled [] 0
                 cgroup.throttled_time [] 0
                 cgroup.oom_kills [] 0
+                cgroup.memory_limit_hits [] 0
             "#]],
         );
     }
@@ -380,7 +412,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(s in "[a-z0-9:/, -]{0,80}(\n[a-z0-9:/, -]{0,80}){0,3}") {
-            let _ = max_cpus(&s);
+            let _ = (max_cpus(&s), limit_hits(&s, Version::V1), limit_hits(&s, Version::V2));
         }
     }
 }

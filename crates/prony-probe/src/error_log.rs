@@ -5,8 +5,10 @@
 use crate::facts::Facts;
 use prony_model::Metric;
 use prony_model::metric as m;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
@@ -15,14 +17,18 @@ const READ_BYTES_MAX: usize = 256 << 10;
 /// Further behind than this, the follower gives up and goes to the end.
 const BEHIND_BYTES_MAX: u64 = 8 << 20;
 
+/// Upstreams that are told apart.
+const UPSTREAMS_MAX: usize = 64;
+
 /// What a line may contain, and what that counts as.
-const PATTERNS: [(&Metric, &[&str]); 6] = [
+const PATTERNS: [(&Metric, &[&str]); 7] = [
     (&m::ERROR_LOG_NO_PORT, &["(99: Cannot assign requested address)", "(99: Address not available)"]),
     (&m::ERROR_LOG_NO_WORKER_CONNECTIONS, &["worker_connections are not enough"]),
     (&m::ERROR_LOG_NO_DESCRIPTORS, &["(24: Too many open files)", "(24: No file descriptors available)"]),
     (&m::ERROR_LOG_UPSTREAM_TIMEOUT, &["upstream timed out"]),
     (&m::ERROR_LOG_TEMP_FILE, &["buffered to a temporary file"]),
     (&m::ERROR_LOG_LIMITING, &["limiting requests", "limiting connections"]),
+    (&m::ERROR_LOG_DELAYING, &["delaying request"]),
 ];
 
 /// Follower of one error log.
@@ -34,6 +40,7 @@ pub(crate) struct ErrorLog {
     started: bool,
     lines: u64,
     by_pattern: [u64; PATTERNS.len()],
+    by_upstream: BTreeMap<String, u64>,
 }
 
 impl ErrorLog {
@@ -45,6 +52,7 @@ impl ErrorLog {
             started: false,
             lines: 0,
             by_pattern: [0; PATTERNS.len()],
+            by_upstream: BTreeMap::new(),
         }
     }
 
@@ -55,6 +63,9 @@ impl ErrorLog {
                 facts.put(&m::ERROR_LOG_LINES, "", self.lines as f64);
                 for ((metric, _), count) in PATTERNS.iter().zip(self.by_pattern) {
                     facts.put(metric, "", count as f64);
+                }
+                for (upstream, count) in &self.by_upstream {
+                    facts.put(&m::ERROR_LOG_UPSTREAM, upstream, *count as f64);
                 }
             }
             Err(e) => facts.miss("errorlog", format_args!("{}: {e}", self.path.display())),
@@ -109,9 +120,21 @@ impl ErrorLog {
             for ((_, texts), count) in PATTERNS.iter().zip(&mut self.by_pattern) {
                 *count += u64::from(texts.iter().any(|text| line.contains(text)));
             }
+            if let Some(upstream) = upstream_of(&line)
+                && (self.by_upstream.len() < UPSTREAMS_MAX || self.by_upstream.contains_key(upstream))
+            {
+                *self.by_upstream.entry(upstream.to_string()).or_default() += 1;
+            }
         }
         last + 1
     }
+}
+
+/// `..., upstream: "http://10.0.0.3:80/path", ...`: the address that nginx complains of.
+fn upstream_of(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("upstream: \"")?;
+    let (_, rest) = rest.split_once("://")?;
+    rest.split(['/', '"']).next().filter(|address| address.parse::<SocketAddr>().is_ok())
 }
 
 #[cfg(test)]
@@ -140,22 +163,24 @@ mod tests {
                     [crit] accept4() failed (24: Too many open files)\n\
                     [error] upstream timed out (110: x)\n\
                     [warn] a response is buffered to a temporary file /x\n\
-                    [error] limiting requests, excess\n[error] \xc3\x28 limiting connections by zone\nhalf a li";
+                    [error] limiting requests, excess\n[error] \xc3\x28 limiting connections by zone\n\
+                    [warn] delaying request, excess: 0.5\nhalf a li";
         file.write_all(text).unwrap();
         let mut facts = Facts::new("lb", 0);
         log.read(&mut facts, &mut Vec::new(), false);
         expect![[r#"
-            errorlog.lines [] 7
+            errorlog.lines [] 8
             errorlog.no_port [] 1
             errorlog.no_worker_connections [] 1
             errorlog.no_descriptors [] 1
             errorlog.upstream_timeout [] 1
             errorlog.temp_file [] 1
             errorlog.limiting [] 2
+            errorlog.delaying [] 1
         "#]]
         .assert_eq(&facts.listing());
         file.write_all(b"ne\n").unwrap();
-        assert_eq!(lines(&mut log), Some(8.0), "half a line counts once it is whole");
+        assert_eq!(lines(&mut log), Some(9.0), "half a line counts once it is whole");
     }
 
     #[test]
@@ -172,5 +197,20 @@ mod tests {
         assert_eq!(lines(&mut log), Some(3.0), "rotated");
         fs::remove_file(&path).unwrap();
         assert_eq!(lines(&mut log), None, "gone is a gap");
+    }
+
+    #[test]
+    fn complaints_are_counted_by_upstream() {
+        let line = |address: &str| {
+            format!(
+                "2026/11/21 [error] 7#7: *1 upstream prematurely closed connection, upstream: \"http://{address}/x\", host: \"h\""
+            )
+        };
+        assert_eq!(upstream_of(&line("10.0.0.3:80")), Some("10.0.0.3:80"));
+        assert_eq!(upstream_of(&line("backend")), None);
+        assert_eq!(upstream_of("upstream: \""), None);
+        let mut log = ErrorLog::new("/none");
+        log.count(format!("{}\n{}\nother\n", line("10.0.0.3:80"), line("10.0.0.3:80")).as_bytes());
+        assert_eq!(log.by_upstream, BTreeMap::from([("10.0.0.3:80".to_string(), 2)]));
     }
 }

@@ -50,6 +50,12 @@ impl Facts {
         self.miss(&gap.fact, &gap.reason);
     }
 
+    /// Takes over what another reader of the same host has put.
+    pub(crate) fn take_over(&mut self, sample: Sample, gaps: &[Gap]) {
+        self.sample.values.extend(sample.values);
+        gaps.iter().for_each(|gap| self.miss_gap(gap));
+    }
+
     /// The text of a file, or a gap of `fact` that names it.
     pub(crate) fn text<'p>(&mut self, file: &mut FactFile, page: &'p mut Vec<u8>, fact: &str) -> Option<Cow<'p, str>> {
         match file.text(page) {
@@ -71,6 +77,11 @@ impl Facts {
     pub(crate) fn begin(&mut self, at_ns: u64) {
         self.sample.at_ns = at_ns;
         self.sample.values.clear();
+    }
+
+    /// The host, and the moment of the sample.
+    pub(crate) fn whose(&self) -> (String, u64) {
+        (self.sample.host.clone(), self.sample.at_ns)
     }
 
     pub(crate) fn gaps(&self) -> Vec<Gap> {

@@ -1,30 +1,38 @@
-//! Close looks, a few seconds long and outside scored trials: how logs are written, and where worker processes wait.
+//! Close looks, a few seconds long and outside scored trials: how logs are written, where worker processes wait, and
+//! what the deep look sees (`deep.rs`).
 //!
 //! Takes some percent of one CPU while it lasts. Judges nothing. Invariant: bounded in time, looks, logs and items.
 
+use crate::deep::DeepLook;
 use crate::fact_file::FactFile;
 use crate::facts::Facts;
 use crate::hop;
 use crate::logs;
+use crate::neighbours::Neighbours;
+use crate::pauses::Pauses;
 use crate::process::{StatFields, miss_processes, workers};
 use crate::roots::Roots;
+use crate::text::snmp_table;
+use crate::upstreams;
 use prony_model::metric as m;
-use prony_model::{Gap, Host, Sample};
+use prony_model::{Gap, Host, Sample, Stacks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Longer looks tell nothing new.
 const DURATION_MAX: Duration = Duration::from_secs(10);
 /// Workers are looked at a hundred times per second.
 const TICK: Duration = Duration::from_millis(10);
-/// Workers looked at per tick, in turn.
+/// Workers looked at per tick, in turn, and as many of their further threads.
 const WORKERS_PER_TICK: usize = 4;
+/// Further threads that are looked at: each some five times in three seconds.
+const THREADS_MAX: usize = 256;
 /// Looks at a log per burst, and the time between two: a burst is 4 ms, in which a server that writes 1000 lines per
-/// second writes four times, and writes 5 us apart are still told apart: a worker that answers several requests in a row
-/// writes their lines every 10 us.
+/// second writes four times, and writes 5 us apart are still told apart: a worker that answers several requests in a
+/// row writes their lines every 10 us.
 const LOOKS_PER_BURST: usize = 800;
 const LOOK_SPACING: Duration = Duration::from_micros(5);
 /// A look that comes later than this after the one before is no quick look. A guess: room for a short interrupt.
@@ -39,46 +47,75 @@ const QUICK_LOOKS_MIN: u32 = 4000;
 /// The kernel copies a write page by page and lengthens the file after each, so a quick look may see a part of a write
 /// that ends at a multiple of this. (`generic_perform_write` of Linux; seen here on ext4.) Larger pages are multiples.
 const PAGE_BYTES: u64 = 4096;
+/// A file that stays at the end of a page for so many quick looks is no longer within a write: 100 us, while a new page
+/// takes the kernel up to some 20 us. A shorter stay may be either, and is taken for a part: what is then seen as one
+/// step is two writes at most now and then, which the small growths do not notice.
+const LOOKS_AT_PAGE: u32 = 20;
 /// Logs that are looked at closely.
 const LOGS_MAX: usize = 4;
 /// Tail of a log from which the length of lines is taken.
 const TAIL_BYTES: usize = 8 << 10;
+/// Tail of an access log in which upstreams are looked for: some 500 lines.
+const UPSTREAMS_TAIL_BYTES: usize = 256 << 10;
 /// Kernel functions that are named.
 const FUNCTIONS_MAX: usize = 20;
 
-/// Looks closely at `host` for about `duration` (at most 10 s): metrics `look.*`. The log metrics need a load
-/// meanwhile. Blocks the calling thread for that time.
-pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duration) -> (Sample, Vec<Gap>) {
+/// What a close look saw.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Looked {
+    /// Facts.
+    pub sample: Sample,
+    /// What could not be seen.
+    pub gaps: Vec<Gap>,
+    /// What the CPUs ran; none when no profile could be taken, or the host's processes did not run.
+    pub stacks: Option<Stacks>,
+}
+
+/// Looks closely at `host` for about `duration` (at most 10 s): metrics `look.*` and those of the deep look. The log
+/// metrics need a load meanwhile. Blocks the calling thread for that time.
+pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duration) -> Looked {
     let mut facts = Facts::new(name, at_ns);
     let pids = hop::processes(host, &roots).unwrap_or_else(|gap| {
         miss_processes(&mut facts, host, &gap);
         Vec::new()
     });
     let mut logs: Vec<Log> = open_logs(&mut facts, logs::written(host, &roots, &pids));
-    let mut stacks: Vec<Worker> = workers(host, &roots, &pids).iter().map(|pid| Worker::new(&roots, *pid)).collect();
-    if stacks.is_empty() && logs.is_empty() {
-        return facts.finish();
-    }
+    let serving = workers(host, &roots, &pids);
+    let mut stacks: Vec<Worker> = serving.iter().map(|pid| Worker::new(&roots.process(*pid))).collect();
+    let mut threads: Vec<Worker> = further_threads(&roots, &serving);
+    let (mut netstat, mut pauses) = (FactFile::new(roots.net().join("netstat")), Pauses::default());
+    let mut neighbours = Neighbours::new(&roots, &pids, &serving);
     let duration = duration.min(DURATION_MAX);
+    let mut deep = DeepLook::begin(&mut facts, host, &roots, &pids, duration);
+    if stacks.is_empty() && logs.is_empty() && deep.is_blind() {
+        let (sample, gaps) = facts.finish();
+        return Looked { sample, gaps, stacks: None };
+    }
     let start = Instant::now();
-    let (mut next_worker, mut bursts, mut page) = (0, 0, Vec::new());
+    let (mut next_worker, mut next_thread, mut bursts, mut page) = (0, 0, 0, Vec::new());
     while start.elapsed() < duration {
         let tick_end = Instant::now() + TICK;
-        for _ in 0..WORKERS_PER_TICK.min(stacks.len()) {
-            stacks[next_worker].look(&mut page);
-            next_worker = (next_worker + 1) % stacks.len();
+        look_in_turn(&mut stacks, &mut next_worker, &mut page);
+        look_in_turn(&mut threads, &mut next_thread, &mut page);
+        if let Some(sent) = sent_so_far(&mut netstat, &mut page) {
+            pauses.see(start.elapsed(), sent);
         }
         for log in &mut logs {
             log.tick();
         }
-        if start.elapsed() >= duration * bursts / BURSTS && !logs.is_empty() {
-            glance(&mut logs, &logs::held(&roots, &pids));
-            burst(&mut logs);
+        if start.elapsed() >= duration * bursts / BURSTS {
+            neighbours.glance_at_resolvers();
+            if !logs.is_empty() {
+                glance(&mut logs, &logs::held(&roots, &pids));
+                burst(&mut logs);
+            }
             bursts += 1;
         }
+        deep.tick();
         std::thread::sleep(tick_end.saturating_duration_since(Instant::now()));
     }
     let seconds = start.elapsed().as_secs_f64();
+    let seen = deep.finish(&mut facts, &roots);
     let grown = logs.iter_mut().filter_map(|log| log.put(&mut facts, seconds).then_some(())).count();
     if grown == 0 && !logs.is_empty() {
         facts.miss(
@@ -87,7 +124,52 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
         );
     }
     put_stacks(&mut facts, &stacks);
-    facts.finish()
+    put_threads(&mut facts, &threads);
+    pauses.put(&mut facts);
+    neighbours.put(&mut facts, seconds);
+    if let Some(tail) = host.logs.access.as_deref().and_then(|log| upstreams_tail(Path::new(log))) {
+        upstreams::put(&mut facts, &tail);
+    }
+    let (sample, gaps) = facts.finish();
+    Looked { sample, gaps, stacks: seen }
+}
+
+/// Segments with data that this host sent. What cannot be read is told by the reader of the network.
+fn sent_so_far(netstat: &mut FactFile, page: &mut Vec<u8>) -> Option<f64> {
+    let mut sent = None;
+    snmp_table(&netstat.text(page).ok()?, "TcpExt:", |name, value| {
+        if name == "TCPOrigDataSent" {
+            sent = Some(value);
+        }
+    });
+    sent
+}
+
+/// The end of a log, long enough for some hundred lines.
+fn upstreams_tail(log: &Path) -> Option<Vec<u8>> {
+    let file = File::open(log).ok()?;
+    let size = file.metadata().ok()?.len();
+    let mut tail = vec![0; UPSTREAMS_TAIL_BYTES];
+    let read = file.read_at(&mut tail, size.saturating_sub(UPSTREAMS_TAIL_BYTES as u64)).ok()?;
+    tail.truncate(read);
+    Some(tail)
+}
+
+fn look_in_turn(looked_at: &mut [Worker], next: &mut usize, page: &mut Vec<u8>) {
+    for _ in 0..WORKERS_PER_TICK.min(looked_at.len()) {
+        looked_at[*next].look(page);
+        *next = (*next + 1) % looked_at.len();
+    }
+}
+
+/// The threads of worker processes that are not their first.
+fn further_threads(roots: &Roots, pids: &[u32]) -> Vec<Worker> {
+    let tasks = |pid: &u32| {
+        let folder = roots.process(*pid).join("task");
+        let further = hop::numbered(&folder).into_iter().filter(|id| id != pid);
+        further.map(|id| Worker::new(&folder.join(id.to_string()))).collect::<Vec<_>>()
+    };
+    pids.iter().flat_map(tasks).take(THREADS_MAX).collect()
 }
 
 /// One log under close looks.
@@ -162,6 +244,8 @@ struct QuickSteps {
     last_size: u64,
     /// A growth that ended at a page: the rest of its write may follow.
     unfinished: u64,
+    /// Looks since then that saw no growth.
+    still: u32,
     /// Whether the first look itself may have fallen into a write, so that the next growth is only its rest.
     torn: bool,
 }
@@ -174,9 +258,10 @@ impl QuickSteps {
         let at_page = size.is_multiple_of(PAGE_BYTES);
         self.looks += u32::from(quick);
         self.unfinished += grown.unwrap_or(0);
+        self.still = if grown == Some(0) { self.still + 1 } else { 0 };
         match grown {
             None => self.torn = at_page,
-            Some(grown) if grown > 0 && at_page => return,
+            Some(_) if at_page && self.still < LOOKS_AT_PAGE => return,
             Some(_) => {
                 self.steps.extend((self.unfinished > 0 && !self.torn).then_some(self.unfinished));
                 self.torn = false;
@@ -258,7 +343,7 @@ fn mean_line_bytes(tail: &[u8]) -> Option<f64> {
     (lines > 0).then(|| (last - first) as f64 / lines as f64)
 }
 
-/// One worker under looks.
+/// One worker, or one of its threads, under looks.
 #[derive(Debug)]
 struct Worker {
     item: String,
@@ -271,11 +356,12 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(roots: &Roots, pid: u32) -> Self {
+    /// `folder` is /proc/PID or /proc/PID/task/TID.
+    fn new(folder: &Path) -> Self {
         Self {
-            item: pid.to_string(),
-            stat: FactFile::new(roots.process(pid).join("stat")),
-            stack: FactFile::new(roots.process(pid).join("stack")),
+            item: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            stat: FactFile::new(folder.join("stat")),
+            stack: FactFile::new(folder.join("stack")),
             looks: 0,
             running: 0,
             waits: BTreeMap::new(),
@@ -283,7 +369,7 @@ impl Worker {
         }
     }
 
-    /// One look at the main thread.
+    /// One look at its first thread, or at the one thread that it is.
     fn look(&mut self, page: &mut Vec<u8>) {
         let Ok(text) = self.stat.text(page) else { return };
         let Some(runs) = StatFields::of(&text).and_then(|s| s.word(3)).map(|state| state == "R") else { return };
@@ -301,7 +387,7 @@ impl Worker {
 }
 
 /// Functions through which every sleeper goes: they tell that it sleeps, not why.
-fn is_scheduling(function: &str) -> bool {
+pub(crate) fn is_scheduling(function: &str) -> bool {
     const EXACT: [&str; 6] =
         ["__cond_resched", "poll_schedule_timeout", "schedule", "__schedule", "do_nanosleep", "__switch_to"];
     EXACT.contains(&function)
@@ -338,6 +424,19 @@ fn function_of(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("] ")?;
     let name = rest.split('+').next()?.split('.').next()?.trim();
     (!name.is_empty() && !name.starts_with("0x")).then_some(name)
+}
+
+/// Mean number of further threads in each function. What is running or was never seen waits nowhere.
+fn put_threads(facts: &mut Facts, threads: &[Worker]) {
+    let mut waits: BTreeMap<&str, f64> = BTreeMap::new();
+    for thread in threads {
+        for (function, count) in &thread.waits {
+            *waits.entry(function).or_default() += f64::from(*count) / f64::from(thread.looks);
+        }
+    }
+    let mut waits: Vec<(&str, f64)> = waits.into_iter().collect();
+    waits.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
+    waits.iter().take(FUNCTIONS_MAX).for_each(|(function, count)| facts.put(&m::LOOK_THREADS, function, *count));
 }
 
 fn put_stacks(facts: &mut Facts, workers: &[Worker]) {
@@ -381,6 +480,20 @@ mod tests {
     }
 
     #[test]
+    fn threads_are_counted_where_they_wait() {
+        let worker = |looks: u32, waits: &[(&str, u32)]| {
+            let waits = waits.iter().map(|(function, count)| (function.to_string(), *count)).collect();
+            Worker { looks, waits, ..Worker::new(Path::new("/proc/1/task/2")) }
+        };
+        let mut facts = Facts::new("app", 0);
+        put_threads(
+            &mut facts,
+            &[worker(4, &[("futex_wait", 4)]), worker(4, &[("futex_wait", 2), ("sk_wait_data", 1)])],
+        );
+        assert_eq!(facts.listing(), "look.threads [futex_wait] 1.5\nlook.threads [sk_wait_data] 0.25\n");
+    }
+
+    #[test]
     fn medians_really_occurred() {
         assert_eq!(median(&mut [9, 1, 5, 7]), Some(5));
         assert_eq!(median(&mut []), None);
@@ -403,11 +516,13 @@ mod tests {
             sizes.iter().for_each(|size| quick.see(*size, true));
             quick.steps
         };
+        let stays = |size: u64| vec![size; 1 + LOOKS_AT_PAGE as usize];
         assert_eq!(steps(100, &[4096, 8192, 8240]), [8140], "page by page");
-        assert_eq!(steps(100, &[4096, 4096, 4170]), [3996, 74], "a write may end at a page");
-        assert_eq!(steps(0, &[4096, 4096, 8192, 8192]), [4096], "the first look may have torn one");
+        assert_eq!(steps(100, &[4096, 4096, 4096, 8192, 8240]), [8140], "a new page takes its time");
+        assert_eq!(steps(100, &[stays(4096), vec![4170]].concat()), [3996, 74], "a write may end at a page");
+        assert_eq!(steps(0, &[stays(4096), stays(8192)].concat()), [4096], "the first look may have torn one");
         assert_eq!(steps(4096, &[8240, 16_380]), [8140], "a rest is no write");
-        assert_eq!(steps(4096, &[4096, 8240]), [4144], "nothing grew after the first look: it tore none");
+        assert_eq!(steps(4096, &[stays(4096), vec![8240]].concat()), [4144], "nothing grew for long: it tore none");
     }
 
     #[test]

@@ -5,17 +5,19 @@
 //! line.
 
 use crate::cadence::Cadence;
+use crate::clock::Clocks;
 use crate::fact_file::FactFile;
 use crate::facts::Facts;
+use crate::memory::Memory;
 use crate::roots::Roots;
 use crate::sys;
 use crate::text::{count, hex, keyed};
 use prony_model::Metric;
 use prony_model::metric::{
     CONTEXT_SWITCHES, CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE, CPU_SOFTIRQ, CPU_STEAL, CPU_SYSTEM, CPU_USER, DISK_BUSY,
-    DISK_FLUSHES, DISK_WRITTEN, FORKS, INTERRUPTS, INTERRUPTS_CALL, INTERRUPTS_RESCHEDULE, LOAD_1, MEMORY_AVAILABLE,
-    PSI_CPU_SOME, PSI_IO_FULL, PSI_IO_SOME, PSI_MEMORY_SOME, SOFTIRQ_NET_RX, SOFTIRQ_NET_TX, SOFTNET_DROPPED,
-    SOFTNET_PROCESSED, SOFTNET_SQUEEZED, SOFTNET_STEERED,
+    DISK_FLUSHES, DISK_WAITED, DISK_WRITES, DISK_WRITTEN, FORKS, INTERRUPTS, INTERRUPTS_CALL, INTERRUPTS_RESCHEDULE,
+    LOAD_1, MEMORY_AVAILABLE, PSI_CPU_SOME, PSI_IO_FULL, PSI_IO_SOME, PSI_MEMORY_SOME, SOFTIRQ_NET_RX, SOFTIRQ_NET_TX,
+    SOFTNET_DROPPED, SOFTNET_PROCESSED, SOFTNET_SQUEEZED, SOFTNET_STEERED,
 };
 
 /// Facts that are dear or slow to change are read once per second.
@@ -34,6 +36,8 @@ pub(crate) struct Machine {
     diskstats: FactFile,
     softirqs: FactFile,
     interrupts: FactFile,
+    memory: Memory,
+    clocks: Clocks,
     ticks_per_s: f64,
     slow: Cadence,
 }
@@ -54,6 +58,8 @@ impl Machine {
             diskstats: file("diskstats"),
             softirqs: file("softirqs"),
             interrupts: file("interrupts"),
+            memory: Memory::new(roots),
+            clocks: Clocks::new(roots),
             ticks_per_s: sys::ticks_per_second(),
             slow: Cadence::every(SLOW_NS),
         }
@@ -100,6 +106,8 @@ impl Machine {
         if let Some(text) = facts.text(&mut self.interrupts, page, "interrupts") {
             put_interrupts(facts, &text);
         }
+        self.memory.read(facts, page);
+        self.clocks.read(facts, page);
     }
 }
 
@@ -165,13 +173,15 @@ fn put_disks(facts: &mut Facts, text: &str) {
             continue; // Never used: RAM disks and loop devices come by the dozen.
         }
         facts.put_some(&DISK_BUSY, name, number(9).map(|ms| ms / 1e3));
+        facts.put_some(&DISK_WAITED, name, number(10).map(|ms| ms / 1e3));
+        facts.put_some(&DISK_WRITES, name, number(4));
         facts.put_some(&DISK_WRITTEN, name, number(6).map(|sectors| sectors * SECTOR_BYTES));
         facts.put_some(&DISK_FLUSHES, name, number(15));
     }
 }
 
 /// CPU numbers of a header like `   CPU0   CPU2`.
-fn header_cpus(text: &str) -> Vec<&str> {
+pub(crate) fn header_cpus(text: &str) -> Vec<&str> {
     let header = text.lines().next().unwrap_or_default();
     header.split_whitespace().map_while(|w| w.strip_prefix("CPU").filter(|n| n.parse::<u32>().is_ok())).collect()
 }
@@ -272,9 +282,13 @@ mod tests {
              8 0 sda 1 0 8 1 2 0 16 1 0 500 3\n",
             expect![[r#"
                 disk.busy [nvme0n1] 1.5
+                disk.waited [nvme0n1] 0.003
+                disk.writes [nvme0n1] 2
                 disk.written [nvme0n1] 8192
                 disk.flushes [nvme0n1] 4
                 disk.busy [sda] 0.5
+                disk.waited [sda] 0.003
+                disk.writes [sda] 2
                 disk.written [sda] 8192
                 gap disk.flushes: not in /proc/diskstats flush requests, or not a number there
             "#]],

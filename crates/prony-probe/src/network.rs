@@ -4,12 +4,15 @@
 //! only for an interface whose hardware address is the one that this namespace has.
 
 use crate::cadence::Cadence;
+use crate::ethtool::Ethtool;
 use crate::fact_file::{FactFile, read_once};
 use crate::facts::Facts;
 use crate::machine::SLOW_NS;
 use crate::netlink::{self, Netlink};
+use crate::nic::{self, Vectors};
 use crate::roots::Roots;
 use crate::sys;
+use crate::tables::Tables;
 use crate::text::{count, join_mask, snmp_table};
 use prony_model::Metric;
 use prony_model::metric as m;
@@ -25,6 +28,9 @@ pub(crate) struct Network {
     sockstat: FactFile,
     port_range: FactFile,
     links: Option<Links>,
+    ethtool: Option<Ethtool>,
+    vectors: Vectors,
+    tables: Tables,
     class_net: PathBuf,
     page_bytes: f64,
     slow: Cadence,
@@ -40,6 +46,9 @@ impl Network {
             sockstat: FactFile::new(net.join("sockstat")),
             port_range: FactFile::new(roots.sysctl("net.ipv4.ip_local_port_range")),
             links: roots.live().then(Links::new),
+            ethtool: roots.live().then(Ethtool::new),
+            vectors: Vectors::new(roots),
+            tables: Tables::new(roots),
             class_net: roots.sys.join("class/net"),
             page_bytes: sys::page_bytes(),
             slow: Cadence::every(SLOW_NS),
@@ -65,23 +74,50 @@ impl Network {
             if let Some(text) = facts.text(&mut self.port_range, page, m::PORT_RANGE.name) {
                 facts.put_some(&m::PORT_RANGE, "", port_range_size(&text));
             }
-            self.read_queues(facts);
+            self.tables.read(facts, page);
+            self.read_interfaces(facts, page);
         }
     }
 
-    fn read_queues(&mut self, facts: &mut Facts) {
+    fn read_interfaces(&mut self, facts: &mut Facts, page: &mut Vec<u8>) {
         let addresses = match &mut self.links {
-            Some(links) => match links.addresses() {
-                Ok(addresses) => Some(addresses),
+            Some(links) => match links.all() {
+                Ok(links) => {
+                    put_links(facts, &links, self.ethtool.as_mut());
+                    Some(links.into_iter().map(|l| (l.name, l.address)).collect())
+                }
                 Err(e) => return facts.miss("if.rx_queues", format_args!("netlink RTM_GETLINK: {e}")),
             },
             None => None,
         };
+        let live = addresses.is_some();
+        let mut cards = Vec::new();
         for (name, folder) in interfaces(&self.class_net, addresses, facts) {
             let (rx_queues, rps_cpus) = receive_queues(&folder);
             facts.put_if_any(&m::IF_RX_QUEUES, &name, rx_queues);
             facts.put_if_any(&m::IF_RPS_CPUS, &name, rps_cpus);
             facts.put_if_any(&m::IF_SPEED, &name, speed_bits_per_s(&folder));
+            if !live {
+                facts.put_if_any(&m::IF_MTU, &name, read_once(&folder.join("mtu")).ok().and_then(|t| count(t.trim())));
+            }
+            if nic::is_card(&folder) {
+                nic::put_node(facts, &name, &folder);
+                if let Some(ethtool) = &mut self.ethtool {
+                    ethtool.put_card(facts, &name);
+                }
+                cards.push((name, folder));
+            }
+        }
+        self.vectors.read(facts, page, &cards);
+    }
+}
+
+/// Size of packets and offloads of each interface that is up. Tunnels that every namespace is born with are down.
+fn put_links(facts: &mut Facts, links: &[Link], mut ethtool: Option<&mut Ethtool>) {
+    for link in links.iter().filter(|l| l.is_up && l.name != "lo") {
+        facts.put_if_any(&m::IF_MTU, &link.name, link.mtu.map(f64::from));
+        if let Some(ethtool) = ethtool.as_deref_mut() {
+            ethtool.put_offloads(facts, &link.name);
         }
     }
 }
@@ -115,6 +151,9 @@ const TCP_EXT: &[(&str, Metric)] = &[
     ("TCPRcvQDrop", m::TCP_RECEIVE_QUEUE_DROPS),
     ("DelayedACKs", m::TCP_DELAYED_ACKS),
     ("TCPMemoryPressures", m::TCP_MEMORY_PRESSURES),
+    ("TCPMTUPFail", m::TCP_MTU_PROBES_FAILED),
+    ("TCPToZeroWindowAdv", m::TCP_ZERO_WINDOWS),
+    ("PruneCalled", m::TCP_PRUNED),
 ];
 
 fn put_table(facts: &mut Facts, text: &str, prefix: &str, wanted: &[(&str, Metric)], file: &str) {
@@ -196,6 +235,8 @@ pub(crate) struct Link {
     pub(crate) name: String,
     /// As sysfs writes it: `02:00:00:00:00:01`; empty for interfaces without one.
     pub(crate) address: String,
+    pub(crate) is_up: bool,
+    pub(crate) mtu: Option<u32>,
 }
 
 impl Links {
@@ -215,22 +256,27 @@ impl Links {
     }
 }
 
-/// One answer: struct ifinfomsg (index at 4), then attributes.
+/// One answer: struct ifinfomsg (index at 4, flags at 8), then attributes.
 fn link(payload: &[u8]) -> Option<Link> {
     const IFLA_ADDRESS: u16 = 1;
     const IFLA_IFNAME: u16 = 3;
+    const IFLA_MTU: u16 = 4;
+    const IFF_UP: u32 = 1;
     let index = netlink::u32_at(payload, 4)?;
+    let is_up = netlink::u32_at(payload, 8)? & IFF_UP != 0;
+    let mut mtu = None;
     let (mut name, mut address) = (String::new(), String::new());
     for (kind, value) in netlink::attributes(payload.get(16..)?) {
         match kind {
             IFLA_IFNAME => name = netlink::text(value),
+            IFLA_MTU => mtu = netlink::u32_at(value, 0),
             IFLA_ADDRESS => {
                 address = value.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":");
             }
             _ => {}
         }
     }
-    (!name.is_empty()).then_some(Link { index, name, address })
+    (!name.is_empty()).then_some(Link { index, name, address, is_up, mtu })
 }
 
 /// Folders of sysfs for the interfaces of this namespace, loopback left out. With `addresses` those that sysfs shows

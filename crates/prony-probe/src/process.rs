@@ -173,6 +173,8 @@ impl Process {
             return false;
         }
         let seconds = |field| stat.number(field).map(|ticks| ticks / ticks_per_s);
+        facts.put(&m::PROC_DISK_SLEEP, item, f64::from(u8::from(stat.word(3) == Some("D"))));
+        facts.put_some(&m::PROC_MAJOR_FAULTS, item, stat.number(12));
         facts.put_some(&m::PROC_USER, item, seconds(14));
         facts.put_some(&m::PROC_SYSTEM, item, seconds(15));
         let threads = stat.number(20);
@@ -203,7 +205,11 @@ impl Process {
         facts.put(&m::PROC_IS_WORKER, item, f64::from(u8::from(self.is_worker)));
         if let Some(text) = facts.text(&mut self.status, page, "proc.status") {
             let cpus = word_of(&text, "Cpus_allowed_list:").and_then(|list| list.parse::<CpuList>().ok());
-            facts.put_some(&m::PROC_CPUS_ALLOWED, item, cpus.map(|list| list.as_slice().len() as f64));
+            let count = cpus.as_ref().map(|list| list.as_slice().len() as f64);
+            facts.put_some(&m::PROC_CPUS_ALLOWED, item, count);
+            if let Some(list) = &cpus {
+                facts.put_if_any(&m::PROC_AFFINITY, &format!("{item} {list}"), count);
+            }
             facts.put_some(&m::PROC_SWITCHES_VOLUNTARY, item, keyed(&text, "voluntary_ctxt_switches:"));
             facts.put_some(&m::PROC_SWITCHES_INVOLUNTARY, item, keyed(&text, "nonvoluntary_ctxt_switches:"));
             facts.put_some(&m::PROC_TRACER, item, keyed(&text, "TracerPid:").map(|pid| f64::from(u8::from(pid > 0.0))));

@@ -7,10 +7,12 @@
 
 use crate::cadence::Cadence;
 use crate::facts::Facts;
+use crate::limited::{Held, Limits};
 use crate::netlink::{Netlink, attributes, u32_at};
 use crate::sys;
+use crate::tcp_info::Info;
 use prony_model::metric as m;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Callees of one host are few; a host that calls more shows the first.
@@ -27,6 +29,8 @@ pub(crate) struct Sockets {
     seen: Vec<Socket>,
     /// Peers seen before: they get a 0 when no connection is left, for that was looked at too.
     peers: BTreeSet<SocketAddr>,
+    sent: Sent,
+    limits: Limits,
     cadence: Cadence,
 }
 
@@ -43,21 +47,14 @@ struct Socket {
     info: Option<Info>,
 }
 
-/// The fields of tcp_info that are used.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Info {
-    sent_ms_ago: u32,
-    received_ms_ago: u32,
-    rtt_us: u32,
-    retransmits: u32,
-}
-
 impl Sockets {
     pub(crate) fn new() -> Self {
         Self {
             netlink: Netlink::new(libc::NETLINK_SOCK_DIAG),
             seen: Vec::new(),
             peers: BTreeSet::new(),
+            sent: Sent::default(),
+            limits: Limits::default(),
             cadence: Cadence::every(0),
         }
     }
@@ -81,7 +78,8 @@ impl Sockets {
         if left_out > 0 {
             return facts.miss("conn", format_args!("more than {SOCKETS_MAX} sockets: not counted"));
         }
-        put(facts, &self.seen, &mut self.peers);
+        put(facts, &self.seen, &mut self.peers, &mut self.limits);
+        self.sent.put(facts, &self.seen);
         let wait_ns = self.cadence.ran(at_ns, sys::thread_cpu_ns().saturating_sub(started));
         if wait_ns > SLOW_NS {
             let (sockets, seconds) = (self.seen.len(), wait_ns as f64 / 1e9);
@@ -116,7 +114,7 @@ fn socket(payload: &[u8]) -> Option<Socket> {
     let mut info = None;
     for (kind, value) in attributes(attributes_at) {
         if kind == INET_DIAG_INFO {
-            info = tcp_info(value);
+            info = Info::of(value);
         }
     }
     Some(Socket {
@@ -138,16 +136,6 @@ fn address(family: i32, bytes: &[u8]) -> Option<IpAddr> {
     Some(v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4))
 }
 
-/// Offsets of struct tcp_info (include/uapi/linux/tcp.h): fields are only ever added at its end.
-fn tcp_info(bytes: &[u8]) -> Option<Info> {
-    Some(Info {
-        sent_ms_ago: u32_at(bytes, 44)?,
-        received_ms_ago: u32_at(bytes, 52)?,
-        rtt_us: u32_at(bytes, 68)?,
-        retransmits: u32_at(bytes, 100)?,
-    })
-}
-
 impl Socket {
     /// A request came in and its answer has not gone out.
     fn busy(&self) -> Option<bool> {
@@ -164,6 +152,40 @@ impl Socket {
     }
 }
 
+/// Segments with data that were sent to each peer, and from each port that is listened on, since the first look.
+#[derive(Debug, Default)]
+struct Sent {
+    /// What each open socket had sent when it was last seen.
+    last: HashMap<(SocketAddr, SocketAddr), u32>,
+    to_peers: BTreeMap<SocketAddr, f64>,
+    from_ports: BTreeMap<u16, f64>,
+    begun: bool,
+}
+
+impl Sent {
+    fn put(&mut self, facts: &mut Facts, sockets: &[Socket]) {
+        let ports: BTreeSet<u16> = sockets.iter().filter(|s| s.listening).map(|s| s.local.port()).collect();
+        let mut now = HashMap::with_capacity(sockets.len());
+        for socket in sockets.iter().filter(|s| !s.listening) {
+            let Some(sent) = socket.info.and_then(|info| info.sent) else { return };
+            let key = (socket.local, socket.peer);
+            // What a socket sent before the first look is not counted; a pair of ports that is used again begins at 0.
+            let before = self.last.get(&key).copied().unwrap_or(if self.begun { 0 } else { sent });
+            let more = f64::from(if sent >= before { sent - before } else { sent });
+            now.insert(key, sent);
+            if ports.contains(&socket.local.port()) {
+                *self.from_ports.entry(socket.local.port()).or_default() += more;
+            } else if self.to_peers.len() < PEERS_MAX || self.to_peers.contains_key(&socket.peer) {
+                *self.to_peers.entry(socket.peer).or_default() += more;
+            }
+        }
+        self.last = now;
+        self.begun = true;
+        self.to_peers.iter().for_each(|(peer, sent)| facts.put(&m::CONN_OUT_SENT, &peer.to_string(), *sent));
+        self.from_ports.iter().for_each(|(port, sent)| facts.put(&m::CONN_IN_ANSWERED, &port.to_string(), *sent));
+    }
+}
+
 /// Sums over the sockets of one port or one peer.
 #[derive(Clone, Debug, Default)]
 struct Group {
@@ -173,10 +195,14 @@ struct Group {
     rtt_us: f64,
     retransmits: f64,
     without_info: bool,
+    min_rtt_us: Option<u32>,
+    stuck: f64,
+    held: f64,
+    limited: Option<Held>,
 }
 
 impl Group {
-    fn add(&mut self, socket: &Socket, active: Option<bool>) {
+    fn add(&mut self, socket: &Socket, active: Option<bool>, limits: &mut Limits) {
         self.sockets += 1.0;
         self.unread += f64::from(u8::from(socket.receive_queue > 0));
         self.active += f64::from(u8::from(active == Some(true)));
@@ -184,13 +210,23 @@ impl Group {
             Some(info) => {
                 self.rtt_us += f64::from(info.rtt_us);
                 self.retransmits += f64::from(info.retransmits);
+                self.stuck += f64::from(u8::from(info.stuck()));
+                self.held += f64::from(u8::from(info.held()));
+                let elsewhere = socket.local.ip() != socket.peer.ip();
+                self.min_rtt_us = self.min_rtt_us.into_iter().chain(info.min_rtt_us.filter(|_| elsewhere)).min();
+                if let (Some(window_us), Some(buffer_us)) = (info.window_limited_us, info.buffer_limited_us) {
+                    let growth = limits.growth(socket.local, socket.peer, Held { window_us, buffer_us });
+                    let limited = self.limited.get_or_insert_default();
+                    limited.window_us += growth.window_us;
+                    limited.buffer_us += growth.buffer_us;
+                }
             }
             None => self.without_info = true,
         }
     }
 }
 
-fn put(facts: &mut Facts, sockets: &[Socket], peers: &mut BTreeSet<SocketAddr>) {
+fn put(facts: &mut Facts, sockets: &[Socket], peers: &mut BTreeSet<SocketAddr>, limits: &mut Limits) {
     // Of several sockets on one address (reuseport) the fullest tells.
     let mut listeners: BTreeMap<SocketAddr, &Socket> = BTreeMap::new();
     for socket in sockets.iter().filter(|s| s.listening) {
@@ -208,13 +244,13 @@ fn put(facts: &mut Facts, sockets: &[Socket], peers: &mut BTreeSet<SocketAddr>) 
     let mut outbound: BTreeMap<SocketAddr, Group> = peers.iter().map(|peer| (*peer, Group::default())).collect();
     for socket in sockets.iter().filter(|s| !s.listening) {
         if let Some(group) = inbound.get_mut(&socket.local.port()) {
-            group.add(socket, socket.busy());
+            group.add(socket, socket.busy(), limits);
         } else {
-            outbound.entry(socket.peer).or_default().add(socket, socket.waiting());
+            outbound.entry(socket.peer).or_default().add(socket, socket.waiting(), limits);
         }
     }
     for (port, group) in &inbound {
-        put_inbound(facts, &port.to_string(), group);
+        put_inbound(facts, &port.to_string(), group, limits);
     }
     if outbound.len() > PEERS_MAX {
         facts.miss("conn.out", format_args!("more than {PEERS_MAX} peers: the rest is not shown"));
@@ -223,13 +259,26 @@ fn put(facts: &mut Facts, sockets: &[Socket], peers: &mut BTreeSet<SocketAddr>) 
         if peers.len() < PEERS_MAX {
             peers.insert(*peer);
         }
-        put_outbound(facts, &peer.to_string(), group);
+        put_outbound(facts, &peer.to_string(), group, limits);
+    }
+    limits.close_reading();
+}
+
+/// What a port and a peer show alike.
+fn put_path(facts: &mut Facts, item: &str, group: &Group, limits: &mut Limits) {
+    facts.put(&m::CONN_STUCK, item, group.stuck);
+    facts.put(&m::CONN_HELD, item, group.held);
+    facts.put_if_any(&m::CONN_MIN_RTT, item, group.min_rtt_us.map(f64::from));
+    let (window_s, buffer_s) = limits.total_s(item, group.limited.unwrap_or_default());
+    if group.limited.is_some() || group.sockets == 0.0 {
+        facts.put(&m::CONN_WINDOW_LIMITED, item, window_s);
+        facts.put(&m::CONN_BUFFER_LIMITED, item, buffer_s);
     }
 }
 
 const NO_INFO: &str = "inet_diag gave no or a short tcp_info for some socket";
 
-fn put_inbound(facts: &mut Facts, item: &str, group: &Group) {
+fn put_inbound(facts: &mut Facts, item: &str, group: &Group, limits: &mut Limits) {
     facts.put(&m::CONN_IN, item, group.sockets);
     facts.put(&m::CONN_IN_UNREAD, item, group.unread);
     if group.without_info {
@@ -237,9 +286,10 @@ fn put_inbound(facts: &mut Facts, item: &str, group: &Group) {
     }
     facts.put(&m::CONN_IN_BUSY, item, group.active);
     facts.put(&m::CONN_IN_RETRANSMITS, item, group.retransmits);
+    put_path(facts, item, group, limits);
 }
 
-fn put_outbound(facts: &mut Facts, item: &str, group: &Group) {
+fn put_outbound(facts: &mut Facts, item: &str, group: &Group, limits: &mut Limits) {
     facts.put(&m::CONN_OUT, item, group.sockets);
     if group.without_info {
         return facts.miss(m::CONN_OUT_WAITING.name, NO_INFO);
@@ -249,6 +299,7 @@ fn put_outbound(facts: &mut Facts, item: &str, group: &Group) {
     if group.sockets > 0.0 {
         facts.put(&m::CONN_OUT_RTT, item, group.rtt_us / group.sockets);
     }
+    put_path(facts, item, group, limits);
 }
 
 #[cfg(test)]
@@ -265,7 +316,14 @@ mod tests {
             peer: peer.parse().unwrap(),
             receive_queue: queues.0,
             send_queue: queues.1,
-            info: Some(Info { sent_ms_ago: sent, received_ms_ago: received, rtt_us: 100, retransmits: 2 }),
+            info: Some(Info {
+                sent_ms_ago: sent,
+                received_ms_ago: received,
+                rtt_us: 100,
+                retransmits: 2,
+                sent: Some(sent),
+                ..Info::default()
+            }),
         }
     }
 
@@ -275,7 +333,7 @@ mod tests {
 
     fn check(sockets: &[Socket], want: Expect) {
         let mut facts = Facts::new("lb", 0);
-        put(&mut facts, sockets, &mut BTreeSet::new());
+        put(&mut facts, sockets, &mut BTreeSet::new(), &mut Limits::default());
         want.assert_eq(&facts.listing());
     }
 
@@ -302,10 +360,14 @@ mod tests {
                 conn.in_unread [80] 1
                 conn.in_busy [80] 3
                 conn.in_retransmits [80] 10
+                conn.stuck [80] 0
+                conn.held [80] 0
                 conn.out [10.0.0.3:80] 4
                 conn.out_waiting [10.0.0.3:80] 3
                 conn.out_retransmits [10.0.0.3:80] 8
                 conn.out_rtt [10.0.0.3:80] 100
+                conn.stuck [10.0.0.3:80] 0
+                conn.held [10.0.0.3:80] 0
             "#]],
         );
     }
@@ -328,13 +390,35 @@ mod tests {
 
     #[test]
     fn a_peer_that_left_shows_zero() {
-        let mut peers = BTreeSet::new();
+        let (mut peers, mut limits) = (BTreeSet::new(), Limits::default());
         let mut facts = Facts::new("lb", 0);
-        put(&mut facts, &[connection("10.0.0.2:5000", "10.0.0.3:80", 1, 2, (0, 0))], &mut peers);
+        put(&mut facts, &[connection("10.0.0.2:5000", "10.0.0.3:80", 1, 2, (0, 0))], &mut peers, &mut limits);
         facts.begin(1);
-        put(&mut facts, &[], &mut peers);
+        put(&mut facts, &[], &mut peers, &mut limits);
         assert_eq!(facts.value(&m::CONN_OUT, "10.0.0.3:80"), Some(0.0));
         assert_eq!(facts.value(&m::CONN_OUT_RTT, "10.0.0.3:80"), None, "no socket has no round trip time");
+    }
+
+    #[test]
+    fn what_is_sent_is_counted_over_sockets_that_come_and_go() {
+        let mut sent = Sent::default();
+        let mut told = |sockets: &[(&str, u32)]| {
+            let mut seen = vec![listener("10.0.0.2:80", 0, 5)];
+            seen.extend(sockets.iter().map(|(peer, segments)| connection("10.0.0.2:4000", peer, *segments, 1, (0, 0))));
+            seen.push(connection("10.0.0.2:80", "10.0.0.9:1", sockets.len() as u32, 1, (0, 0)));
+            let mut facts = Facts::new("app", 0);
+            sent.put(&mut facts, &seen);
+            let value = |metric, item: &str| facts.value(metric, item);
+            (value(&m::CONN_OUT_SENT, "10.0.0.3:5432"), value(&m::CONN_IN_ANSWERED, "80"))
+        };
+        assert_eq!(told(&[("10.0.0.3:5432", 90)]), (Some(0.0), Some(0.0)), "sent before the first look");
+        assert_eq!(told(&[("10.0.0.3:5432", 97)]), (Some(7.0), Some(0.0)));
+        assert_eq!(
+            told(&[]),
+            (Some(7.0), Some(0.0)),
+            "a peer that is gone stays counted; a port that is used again starts at 0"
+        );
+        assert_eq!(told(&[("10.0.0.3:5432", 4)]), (Some(11.0), Some(1.0)));
     }
 
     #[test]
@@ -346,14 +430,15 @@ mod tests {
         bytes[18..24].copy_from_slice(&[0xff, 0xff, 10, 0, 0, 2]);
         bytes[24 + 15] = 1;
         bytes[56] = 5;
-        let mut info = vec![0u8; 104];
-        (info[44], info[52], info[68], info[100]) = (1, 2, 3, 4);
-        bytes.extend([108, 0, 2, 0]);
+        let mut info = vec![0u8; 160];
+        (info[44], info[52], info[68], info[100], info[156]) = (1, 2, 3, 4, 5);
+        bytes.extend([164, 0, 2, 0]);
         bytes.extend(info);
         let seen = socket(&bytes).unwrap();
         assert_eq!(seen.local, "10.0.0.2:80".parse().unwrap());
         assert_eq!(seen.peer, "[::1]:4096".parse().unwrap());
-        assert_eq!(seen.info, Some(Info { sent_ms_ago: 1, received_ms_ago: 2, rtt_us: 3, retransmits: 4 }));
+        let seen_info = seen.info.map(|i| (i.sent_ms_ago, i.received_ms_ago, i.rtt_us, i.retransmits, i.sent));
+        assert_eq!(seen_info, Some((1, 2, 3, 4, Some(5))));
         assert_eq!(seen.receive_queue, 5);
     }
 
@@ -361,7 +446,6 @@ mod tests {
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = socket(&bytes);
-            let _ = tcp_info(&bytes);
         }
     }
 }

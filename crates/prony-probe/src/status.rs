@@ -32,10 +32,10 @@ pub(crate) struct StatusPage {
 
 /// The parts of `http://address:port/path`.
 #[derive(Clone, Debug, PartialEq)]
-struct Url {
-    address: SocketAddr,
-    host: String,
-    path: String,
+pub(crate) struct Url {
+    pub(crate) address: SocketAddr,
+    pub(crate) host: String,
+    pub(crate) path: String,
 }
 
 /// An answer: the `Server` header and the body.
@@ -160,7 +160,7 @@ fn not_stub_status(answer: &Answer) -> String {
 }
 
 /// Addresses only: a name would ask DNS, and that can hang.
-fn url_parts(url: &str) -> Result<Url, String> {
+pub(crate) fn url_parts(url: &str) -> Result<Url, String> {
     let rest = url.strip_prefix("http://").ok_or_else(|| format!("status `{url}`: only http:// is asked"))?;
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let with_port = if host.parse::<IpAddr>().is_ok() || !host.contains(':') || host.ends_with(']') {

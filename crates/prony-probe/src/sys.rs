@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// CPU time of the calling thread in nanoseconds. 0 only when the clock does not exist, which no supported kernel
@@ -58,4 +58,75 @@ pub(crate) fn reset_on_close(stream: &TcpStream) -> io::Result<()> {
         libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, (&raw const linger).cast(), len)
     };
     if failed != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// What the driver of an interface can be asked by SIOCETHTOOL. Sets of statistics have the size that the driver said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum EthtoolQuestion {
+    /// Are received packets joined?
+    Gro,
+    /// Does the kernel split large packets late?
+    Gso,
+    /// Does the card split them?
+    Tso,
+    /// struct ethtool_channels.
+    Channels,
+    /// struct ethtool_coalesce.
+    Coalesce,
+    /// struct ethtool_ringparam.
+    Ring,
+    /// struct ethtool_sset_info for ETH_SS_STATS.
+    StatisticsCount,
+    /// struct ethtool_gstrings for ETH_SS_STATS.
+    StatisticsNames {
+        /// As StatisticsCount said.
+        count: u32,
+    },
+    /// struct ethtool_stats.
+    Statistics {
+        /// As StatisticsCount said.
+        count: u32,
+    },
+}
+
+impl EthtoolQuestion {
+    /// The request: command (include/uapi/linux/ethtool.h), arguments, and room for the answer.
+    fn request(self) -> Vec<u8> {
+        /// More than the longest fixed answer (struct ethtool_coalesce, 92 bytes), and room for statistics that a driver
+        /// adds between two questions.
+        const ROOM: usize = 8 << 10;
+        let (words, answer): (&[u32], usize) = match self {
+            Self::Gro => (&[0x2b], 0),
+            Self::Gso => (&[0x23], 0),
+            Self::Tso => (&[0x1e], 0),
+            Self::Channels => (&[0x3c], 0),
+            Self::Coalesce => (&[0x0e], 0),
+            Self::Ring => (&[0x10], 0),
+            Self::StatisticsCount => (&[0x37, 0, 1 << 1, 0], 0),
+            Self::StatisticsNames { count } => (&[0x1b, 1, count], 32 * count as usize),
+            Self::Statistics { count } => (&[0x1d, count], 8 * count as usize),
+        };
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        bytes.resize(ROOM + answer, 0);
+        bytes
+    }
+}
+
+/// Asks the driver of an interface of the socket's namespace. The answer begins with the structure of the question.
+pub(crate) fn ethtool(socket: &UdpSocket, interface: &str, question: EthtoolQuestion) -> io::Result<Vec<u8>> {
+    const SIOCETHTOOL: libc::c_ulong = 0x8946;
+    let mut answer = question.request();
+    // SAFETY: ifreq is plain data, for which all zeroes is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // One byte less than there is room for: the name ends with a zero.
+    if interface.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = answer.as_mut_ptr().cast();
+    // SAFETY: `request` and `answer` outlive the call; `answer` is larger than what the kernel writes for its command.
+    let failed = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    if failed < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
 }

@@ -3,15 +3,19 @@
 //! Reads no clock: time comes from the caller. Invariant: what a sample costs in CPU time stands in the sample
 //! (`self.cpu`).
 
+use crate::aside::Aside;
 use crate::cadence::Cadence;
 use crate::cgroup::Cgroup;
 use crate::error_log::ErrorLog;
 use crate::facts::Facts;
+use crate::haproxy::Haproxy;
 use crate::logs::LogSizes;
 use crate::machine::{Machine, SLOW_NS};
 use crate::network::Network;
+use crate::postgres::Postgres;
 use crate::process::Processes;
 use crate::qdisc::Qdiscs;
+use crate::redis::Redis;
 use crate::roots::{NO_LIVE_KERNEL, Roots};
 use crate::sockets::Sockets;
 use crate::status::StatusPage;
@@ -33,6 +37,7 @@ pub struct Watch {
     logs: LogSizes,
     error_log: Option<ErrorLog>,
     status: Option<StatusPage>,
+    server: Option<Aside>,
     slow: Cadence,
     own_cpu_ns: u64,
 }
@@ -50,9 +55,7 @@ impl Watch {
         }
         let nginx = matches!(host.software, Some(Software::Nginx) | None);
         let status = host.status.as_deref().filter(|_| roots.live() && nginx).map(StatusPage::new);
-        if host.status.is_some() && !nginx {
-            facts.miss("status", "only the status page of nginx (stub_status) is read");
-        }
+        let server = if roots.live() { asker(name, host, &mut facts) } else { None };
         Self {
             machine: Machine::new(&roots),
             network: Network::new(&roots),
@@ -62,6 +65,7 @@ impl Watch {
             logs: LogSizes::new(host, &roots),
             error_log: host.logs.error.as_deref().map(ErrorLog::new),
             status,
+            server,
             slow: Cadence::every(SLOW_NS),
             facts,
             page: Vec::new(),
@@ -98,6 +102,9 @@ impl Watch {
         if let Some(status) = &mut self.status {
             status.read(facts, at_ns);
         }
+        if let Some(server) = &mut self.server {
+            self.own_cpu_ns += server.read(facts, at_ns);
+        }
         self.own_cpu_ns += sys::thread_cpu_ns().saturating_sub(started);
         facts.put(&SELF_CPU, "", self.own_cpu_ns as f64 / 1e9);
         facts.take_sample(at_ns)
@@ -106,5 +113,28 @@ impl Watch {
     /// What could not be read so far: one gap for each fact, with the first reason seen.
     pub fn gaps(&self) -> Vec<Gap> {
         self.facts.gaps()
+    }
+}
+
+/// Who asks the host's server, if it is one that can be asked and the stack file says how.
+fn asker(name: &str, host: &Host, facts: &mut Facts) -> Option<Aside> {
+    let mut dsn = |what: &str, like: &str| {
+        if host.dsn.is_none() {
+            let advice = format!("the stack does not say how to ask it: add `dsn = \"{like}\"` to this host");
+            facts.miss(what, advice);
+        }
+        host.dsn.as_deref()
+    };
+    match host.software {
+        Some(Software::Postgres) => {
+            dsn("pg", "postgresql://USER@127.0.0.1/DATABASE").map(|dsn| Aside::new(name, Postgres::new(dsn)))
+        }
+        Some(Software::Redis) => dsn("redis", "redis://127.0.0.1:6379").map(|dsn| Aside::new(name, Redis::new(dsn))),
+        Some(Software::Haproxy) => host.status.as_deref().map(|status| Aside::new(name, Haproxy::new(status))),
+        Some(Software::Other) if host.status.is_some() => {
+            facts.miss("status", "only the status pages of nginx (stub_status) and HAProxy are read");
+            None
+        }
+        Some(Software::Nginx | Software::Other) | None => None,
     }
 }

@@ -5,13 +5,13 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy knows tests by #[test]; these are their parts")]
 
-use prony_model::{Host, ProcessRef, Sample, Software};
+use prony_model::{Host, ProcessRef, Sample, Software, Stacks};
 use prony_probe::{Roots, Watch, inventory, look, prices};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 mod sys {
@@ -202,7 +202,7 @@ fn a_slow_answer_is_seen(server: &Server) {
 fn writes_of_logs_are_told_apart(server: &Server) {
     let host = server.host();
     let stop = std::sync::atomic::AtomicBool::new(false);
-    let (sample, gaps) = std::thread::scope(|scope| {
+    let prony_probe::Looked { sample, gaps, stacks } = std::thread::scope(|scope| {
         // A child thread is born in the namespace of its parent.
         scope.spawn(|| {
             let mut connection = TcpStream::connect("127.0.0.1:80").unwrap();
@@ -226,6 +226,103 @@ fn writes_of_logs_are_told_apart(server: &Server) {
     assert!(sum(&sample, "look.wait") > 0.0, "{:?}", sample.values);
     let running = sum(&sample, "look.running");
     assert!(running > 0.0 && running <= 2.0, "{running}");
+    what_nginx_runs(&sample, &stacks.unwrap());
+}
+
+/// The deep look, taken with the same look.
+fn what_nginx_runs(sample: &Sample, stacks: &Stacks) {
+    let samples = value(sample, "profile.samples", "");
+    assert!(samples >= 20.0, "1.5 s of a client without pauses: {samples}");
+    assert!(value(sample, "profile.lost", "") <= 0.2 * samples);
+    assert!(value(sample, "profile.module", "kernel") > 0.1, "small answers are mostly system calls");
+    assert!(value(sample, "profile.module", "nginx") > 0.01);
+    assert!(value(sample, "profile.total", "do_syscall_64") > 0.1);
+    assert!(stacks.stacks.iter().any(|stack| stack.frames[0] == "nginx" && stack.frames.len() > 3), "{stacks:?}");
+    assert!((stacks.samples() as f64 - samples).abs() <= 0.5 * stacks.stacks.len() as f64, "each sample is in a stack");
+    assert!(value(sample, "thread.count", "") >= 1.0, "at least the worker that the client talks to");
+    assert!(sum(sample, "thread.asleep") > 0.0, "{:?}", sample.values);
+    assert_eq!(sum(sample, "retransmit.state"), 0.0);
+    assert!((0.0..1.0).contains(&value(sample, "queue.wait", "")));
+}
+
+/// Processes that do one thing, until dropped.
+struct Busy(Vec<std::process::Child>);
+
+impl Busy {
+    fn start(count: usize, script: &str) -> Self {
+        // Not the files of this test: where its output goes to a file, that would be a log of theirs.
+        let spawn = || Command::new("sh").args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Self((0..count).map(|_| spawn().unwrap()).collect())
+    }
+
+    fn look(&self) -> prony_probe::Looked {
+        let pids = self.0.iter().map(std::process::Child::id).collect();
+        let host = Host { process: Some(ProcessRef::Pids(pids)), ..Host::default() };
+        look("busy", &host, Roots::here(), 0, Duration::from_millis(800))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn needs_root_a_profile_is_of_the_hop_alone() {
+    if !sys::is_root() {
+        return eprintln!("skipped: eBPF needs root");
+    }
+    let (_strangers, busy) = (Busy::start(1, "while :; do :; done"), Busy::start(1, "while :; do :; done"));
+    let seen = busy.look();
+    assert_eq!(seen.gaps, []);
+    let shell = std::fs::canonicalize("/bin/sh").unwrap();
+    let shell = shell.file_name().unwrap().to_str().unwrap();
+    assert!(value(&seen.sample, "profile.module", shell) > 0.5, "{:?}", seen.sample.values);
+    let ticks = value(&seen.sample, "profile.samples", "");
+    assert!((50.0..1100.0).contains(&ticks), "one process runs on one CPU at a time: {ticks}");
+}
+
+/// As root it runs itself again as nobody.
+#[test]
+fn without_root_the_deep_look_is_a_gap() {
+    if sys::is_root() {
+        let test = ["--exact", "without_root_the_deep_look_is_a_gap"];
+        let itself = std::env::current_exe().unwrap();
+        let run = Command::new("setpriv").args(["--reuid=65534", "--clear-groups"]).arg(itself).args(test).output();
+        // 126 and 127: nobody may not enter the folder of this program.
+        match run {
+            Ok(out) if matches!(out.status.code(), Some(126 | 127)) => eprintln!("skipped: {:?}", out.stderr),
+            Ok(out) => assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout)),
+            Err(e) => eprintln!("skipped: setpriv: {e}"),
+        }
+        return;
+    }
+    let host = Host { process: Some(ProcessRef::Pids(vec![std::process::id()])), ..Host::default() };
+    let seen = look("here", &host, Roots::here(), 0, Duration::from_millis(50));
+    let gap = |fact: &str| seen.gaps.iter().find(|gap| gap.fact == fact).unwrap_or_else(|| panic!("{:?}", seen.gaps));
+    for fact in ["profile.samples", "lock.wait", "thread.count", "drop.reason", "softirq.time"] {
+        assert!(gap(fact).reason.contains("root"), "{}", gap(fact).reason);
+    }
+    assert!(seen.stacks.is_none());
+    assert!(seen.sample.values.iter().any(|(metric, ..)| metric == "look.running"), "the rest of the look goes on");
+}
+
+#[test]
+fn needs_root_the_lock_of_a_shared_file_is_named() {
+    if !sys::is_root() {
+        return eprintln!("skipped: eBPF needs root");
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let writers = Busy::start(4, &format!("while :; do echo a line; done >> {}", file.path().display()));
+    let seen = writers.look();
+    assert_eq!(seen.gaps, []);
+    let named: Vec<&str> =
+        seen.sample.values.iter().filter(|(m, ..)| m == "lock.waits").map(|(_, site, _)| site.as_str()).collect();
+    assert!(named.iter().any(|site| site.ends_with("write_iter")), "{named:?}");
 }
 
 fn what_the_host_is(server: &Server) {

@@ -73,7 +73,7 @@ fn the_inventory_of_a_recorded_proxy() {
 #[test]
 fn a_look_at_recorded_stacks() {
     let (host, roots) = proxy();
-    let (sample, _) = look("lb", &host, roots, 7, Duration::from_millis(30));
+    let sample = look("lb", &host, roots, 7, Duration::from_millis(30)).sample;
     let wait = sample.values.iter().find(|(metric, _, _)| metric == "look.wait").unwrap();
     assert_eq!((wait.1.as_str(), wait.2, sample.at_ns), ("ep_poll", 1.0, 7));
 }

@@ -57,6 +57,27 @@ pub(crate) fn decode_tail(bytes: &[u8]) -> Result<Vec<(u32, f64)>, Broken> {
     Ok(values)
 }
 
+/// A text as bytes: zlib.
+pub(crate) fn encode_text(text: &str) -> Vec<u8> {
+    deflate(text.as_bytes())
+}
+
+/// The inverse of [`encode_text`].
+pub(crate) fn decode_text(bytes: &[u8]) -> Result<String, Broken> {
+    String::from_utf8(inflate(bytes)?).map_err(|_| "the text is not UTF-8")
+}
+
+fn deflate(bytes: &[u8]) -> Vec<u8> {
+    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
+    zlib.write_all(bytes).and_then(|()| zlib.finish()).expect("a Vec takes all bytes")
+}
+
+fn inflate(bytes: &[u8]) -> Result<Vec<u8>, Broken> {
+    let mut inflated = Vec::new();
+    let read = ZlibDecoder::new(bytes).take(INFLATED_MAX).read_to_end(&mut inflated);
+    read.map(|_| inflated).map_err(|_| "the zlib stream is broken")
+}
+
 /// Many moments of one host as bytes.
 pub(crate) fn encode(moments: &[Moment]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -77,15 +98,12 @@ pub(crate) fn encode(moments: &[Moment]) -> Vec<u8> {
         put_presence(&mut bytes, column, moments.len());
         put_values(&mut bytes, column);
     }
-    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
-    zlib.write_all(&bytes).and_then(|()| zlib.finish()).expect("a Vec takes all bytes")
+    deflate(&bytes)
 }
 
 /// The inverse of [`encode`], by series.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Column>, Broken> {
-    let mut inflated = Vec::new();
-    let read = ZlibDecoder::new(bytes).take(INFLATED_MAX).read_to_end(&mut inflated);
-    read.map_err(|_| "the zlib stream is broken")?;
+    let inflated = inflate(bytes)?;
     let mut input = inflated.as_slice();
     let moments = take_count(&mut input)?;
     let mut times_ns = Vec::with_capacity(moments);
@@ -271,6 +289,15 @@ mod tests {
             let at = at.index(damaged.len());
             damaged[at] ^= flip;
             drop(decode(&damaged));
+        }
+
+        #[test]
+        fn texts_survive_and_damaged_ones_do_not_panic(text in "\\PC{0,60}", at: prop::sample::Index, flip: u8) {
+            let mut bytes = encode_text(&text);
+            prop_assert_eq!(decode_text(&bytes).unwrap(), text);
+            let at = at.index(bytes.len());
+            bytes[at] ^= flip;
+            drop(decode_text(&bytes));
         }
 
         #[test]

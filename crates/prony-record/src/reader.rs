@@ -3,7 +3,7 @@
 use crate::block;
 use crate::error::RecordError;
 use crate::schema::{self, EXTENSION};
-use prony_model::{Event, Run, RunEnd, SeriesKey, SeriesSet, Trial};
+use prony_model::{Event, Run, RunEnd, SeriesKey, SeriesSet, Stacks, Trial};
 use rusqlite::{Connection, Row};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -18,6 +18,7 @@ pub fn read(path: &Path) -> Result<Run, RecordError> {
     let mut run: Run = record.meta(&Run::default())?;
     run.trials = record.trials()?;
     run.series = record.series()?;
+    run.stacks = record.stacks()?;
     Ok(run)
 }
 
@@ -94,7 +95,7 @@ impl<'a> Record<'a> {
         Ok(Self { path, db })
     }
 
-    /// The run without trials and series. Fields that an older prony did not write are taken from `default`.
+    /// The run without trials, series and stacks. Fields that an older prony did not write are taken from `default`.
     fn meta(&self, default: &Run) -> Result<Run, RecordError> {
         let mut fields =
             serde_json::to_value(default).map_err(|e| RecordError::damaged(self.path, "the default run", e))?;
@@ -145,6 +146,25 @@ impl<'a> Record<'a> {
             }
         }
         Ok(set)
+    }
+
+    /// Call stacks; none in records of a prony that did not take them.
+    fn stacks(&self) -> Result<Vec<Stacks>, RecordError> {
+        let table = self.rows("SELECT name FROM sqlite_master WHERE name = 'stacks'", |row| row.get::<_, String>(0))?;
+        if table.is_empty() {
+            return Ok(Vec::new());
+        }
+        let row = |row: &Row<'_>| {
+            let seen = Stacks { host: row.get(0)?, at_ns: row.get::<_, i64>(1)? as u64, ..Stacks::default() };
+            Ok((Stacks { samples_per_s: row.get(2)?, ..seen }, row.get::<_, Vec<u8>>(3)?))
+        };
+        let rows = self.rows("SELECT host, at_ns, samples_per_s, data FROM stacks ORDER BY rowid", row)?;
+        let unfold = |(seen, data): (Stacks, Vec<u8>)| {
+            let item = format!("the call stacks of {}", seen.host);
+            let text = block::decode_text(&data).map_err(|reason| RecordError::damaged(self.path, &item, reason))?;
+            Ok(Stacks { stacks: Stacks::parse(&text), ..seen })
+        };
+        rows.into_iter().map(unfold).collect()
     }
 
     fn rows<T>(&self, sql: &str, of: impl FnMut(&Row<'_>) -> rusqlite::Result<T>) -> Result<Vec<T>, RecordError> {

@@ -29,6 +29,7 @@ CREATE TABLE block (
 );
 CREATE TABLE tail (id INTEGER PRIMARY KEY, host TEXT NOT NULL, at_ns INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE INDEX tail_host ON tail (host);
+CREATE TABLE stacks (host TEXT NOT NULL, at_ns INTEGER NOT NULL, samples_per_s INTEGER NOT NULL, data BLOB NOT NULL);
 ";
 
 /// Opens a fresh file for writing and makes the tables.

@@ -4,7 +4,8 @@ use crate::schema::EXTENSION;
 use crate::{RecordError, Writer, events, list, read};
 use expect_test::{Expect, expect};
 use prony_model::run::{Arm, Purpose};
-use prony_model::{Event, Gap, LoadPlan, LoadResult, Run, RunEnd, Sample, SeriesKey, Stack, Trial, Window};
+use prony_model::stacks::FoldedStack;
+use prony_model::{Event, Gap, LoadPlan, LoadResult, Run, RunEnd, Sample, SeriesKey, Stack, Stacks, Trial, Window};
 use prony_stats::Random;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -96,6 +97,28 @@ fn a_run_comes_back_as_it_was() {
     assert_eq!(read(&path).unwrap(), run);
     assert_eq!(events(&path).unwrap(), [(7, Event::Note { text: "half \u{221a}".to_string() })]);
     assert_eq!(files(folder.path()), ["a run.prony"], "one file is the whole record");
+}
+
+#[test]
+fn stacks_come_back_and_a_record_without_them_opens() {
+    let (folder, path) = scratch();
+    let mut run = run("r");
+    let mut writer = Writer::create(&path, &run).unwrap();
+    let stack = |frames: &[&str], samples| FoldedStack {
+        frames: frames.iter().map(|frame| (*frame).to_string()).collect(),
+        samples,
+    };
+    let stacks = vec![stack(&["nginx", "main", "write_[k]"], 40), stack(&["a b", "f(int, char)"], 2)];
+    run.stacks.push(Stacks { host: "lb".to_string(), at_ns: 7, samples_per_s: 997, stacks });
+    writer.update(&run).unwrap();
+    writer.flush().unwrap();
+    run.stacks.push(Stacks { host: "s1".to_string(), ..run.stacks[0].clone() });
+    writer.finish(&run).unwrap();
+    assert_eq!(read(&path).unwrap(), run, "each once, in order");
+    let older = folder.path().join("older.prony");
+    std::fs::copy(&path, &older).unwrap();
+    rusqlite::Connection::open(&older).unwrap().execute("DROP TABLE stacks", []).unwrap();
+    assert_eq!(read(&older).unwrap(), Run { stacks: vec![], ..run });
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::block::{self, Moment};
 use crate::error::RecordError;
 use crate::schema;
 use prony_model::metric::{self, MetricKind};
-use prony_model::{Event, Run, Sample, Trial};
+use prony_model::{Event, Run, Sample, Stacks, Trial};
 use rusqlite::{Connection, Transaction, params};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +32,8 @@ pub struct Writer {
     series_count: u32,
     /// Trials that the file has or that wait.
     trials_known: BTreeSet<u32>,
+    /// How many of the run's stacks the file has or wait.
+    stacks_known: usize,
     /// Values that the file has, by key.
     meta_written: BTreeMap<&'static str, String>,
     waiting: Waiting,
@@ -43,6 +45,7 @@ struct Waiting {
     meta: BTreeMap<&'static str, String>,
     trials: BTreeMap<u32, String>,
     events: Vec<(u64, String)>,
+    stacks: Vec<Stacks>,
     series: Vec<SeriesRow>,
 }
 
@@ -84,6 +87,7 @@ impl Writer {
             hosts: BTreeMap::new(),
             series_count: 0,
             trials_known: BTreeSet::new(),
+            stacks_known: 0,
             meta_written: BTreeMap::new(),
             waiting: Waiting::default(),
         };
@@ -156,6 +160,8 @@ impl Writer {
         for trial in run.trials.iter().filter(|trial| !self.trials_known.contains(&trial.id)).collect::<Vec<_>>() {
             self.trial(trial)?;
         }
+        self.waiting.stacks.extend(run.stacks.iter().skip(self.stacks_known).cloned());
+        self.stacks_known = self.stacks_known.max(run.stacks.len());
         Ok(())
     }
 
@@ -212,7 +218,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Every field of a run but trials and series, as JSON. A new field makes this fail to compile until it stands here.
+    /// Every field of a run but trials, series and stacks, as JSON. A new field makes this fail to compile until it stands here.
     fn meta(&self, run: &Run) -> Result<Vec<(&'static str, String)>, RecordError> {
         let Run {
             id,
@@ -223,11 +229,13 @@ impl Writer {
             inventory,
             trials: _,
             series: _,
+            stacks: _,
             gaps,
             interventions,
             diagnosis,
             changes,
             proof,
+            limit,
             cost,
             end,
         } = run;
@@ -243,6 +251,7 @@ impl Writer {
             ("diagnosis", self.json("diagnosis", diagnosis)?),
             ("changes", self.json("changes", changes)?),
             ("proof", self.json("proof", proof)?),
+            ("limit", self.json("limit", limit)?),
             ("cost", self.json("cost", cost)?),
             ("end", self.json("end", end)?),
         ])
@@ -268,6 +277,11 @@ impl Waiting {
         let mut event = transaction.prepare_cached("INSERT INTO event VALUES (?, ?)")?;
         for (at_ns, text) in &self.events {
             event.execute(params![*at_ns as i64, text])?;
+        }
+        let mut stacks = transaction.prepare_cached("INSERT INTO stacks VALUES (?, ?, ?, ?)")?;
+        for seen in &self.stacks {
+            let Stacks { host, at_ns, samples_per_s, stacks: _ } = seen;
+            stacks.execute(params![host, *at_ns as i64, samples_per_s, block::encode_text(&seen.text())])?;
         }
         let mut series = transaction.prepare_cached("INSERT INTO series VALUES (?, ?, ?, ?, ?, ?)")?;
         for SeriesRow { id, host, metric, item } in &self.series {

@@ -10,7 +10,6 @@ use crate::{names, view};
 use prony_model::ProofVerdict;
 use prony_model::comparison::{
     Answer, ChangeInterval, CompareMode, ComparedMetric, Comparison, Difference, GateState, MatchedLoad, MetricChange,
-    Strength,
 };
 use prony_stats::prove::same_within;
 
@@ -24,10 +23,7 @@ pub fn text(comparison: &Comparison, style: Style) -> String {
     for answer in &comparison.answers {
         out.push_str(&answer_text(answer, style));
     }
-    let tone = match comparison.strength {
-        Strength::Strong => Tone::Good,
-        Strength::Unchecked | Strength::Weak => Tone::Warn,
-    };
+    let tone = crate::view::proof::strength_tone(comparison.strength);
     let word = names::strength(comparison.strength);
     let lines = wrap("  ", &format!("{word}: {}", comparison.strength_reason));
     out.push_str(&section("What the verdict is worth", &lines.replacen(word, &style.toned(tone, word), 1), style));
@@ -136,7 +132,8 @@ fn difference_lines(differences: &[Difference]) -> String {
     out
 }
 
-fn difference(d: &Difference) -> String {
+/// A difference in a line.
+pub(crate) fn difference(d: &Difference) -> String {
     let side = |value: &Option<String>| match value.as_deref() {
         None => "not there".to_string(),
         Some("") => "empty".to_string(),

@@ -4,7 +4,7 @@
 
 use crate::number::{self, NONE};
 use crate::text::gap_text;
-use crate::view::{CurvePoint, EffectView, HostCpu, ReportData};
+use crate::view::{CurvePoint, EffectView, HostCpu, LimitAxisPoint, LimitPoint, ReportData};
 
 /// The whole document.
 pub(crate) fn document(data: &ReportData) -> String {
@@ -21,10 +21,35 @@ pub(crate) fn document(data: &ReportData) -> String {
     let rows: Vec<_> =
         data.headline.figures.iter().map(|f| vec![f.label.clone(), f.value.clone(), f.note.clone()]).collect();
     out.push_str(&table(&["figure", "value", "note"], &rows));
-    for part in [diagnosis, proof, load, host_cpu, limits_of_sight, changes, repeat] {
+    for part in [limit, diagnosis, proof, load, host_cpu, limits_of_sight, changes, repeat] {
         out.push_str(&part(data));
     }
     out.push_str(&format!("Run `{}`, prony {}, {}.\n", data.run.id, data.run.version, data.run.started));
+    out
+}
+
+fn limit(data: &ReportData) -> String {
+    let Some(found) = &data.limit else { return String::new() };
+    let rows: Vec<_> = found.notes.iter().map(|n| vec![n.label.clone(), n.text.clone()]).collect();
+    let mut out = section("Limit", &table(&["what", "found"], &rows));
+    let micros = |us: Option<f64>| us.map_or(NONE.to_string(), number::micros);
+    let rate = |per_s: Option<f64>| per_s.map_or(NONE.to_string(), number::rate);
+    let row = |p: &LimitPoint| {
+        let times = [p.p50_us, p.p90_us, p.p99_us, p.p999_us].map(micros);
+        let begin = vec![p.load.clone(), rate(p.good_per_s)];
+        let end = vec![p.trials.to_string(), p.note.clone()];
+        [begin, times.to_vec(), vec![number::percent(p.error_share)], p.cpu_us_per_request.clone(), end].concat()
+    };
+    let cpu = found.cpu_hosts.iter().map(|host| format!("CPU/request of {host}"));
+    let head = ["load", "good/s", "p50", "p90", "p99", "p99.9", "failed"].map(str::to_string).into_iter().chain(cpu);
+    let head: Vec<String> = head.chain(["trials", "note"].map(str::to_string)).collect();
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    out.push_str(&section("Load curve of the search", &table(&head, &found.curve.iter().map(row).collect::<Vec<_>>())));
+    let row = |p: &LimitAxisPoint| {
+        vec![number::count(p.value), p.held.clone(), p.measured.clone(), rate(p.good_per_s), p.note.clone()]
+    };
+    let rows: Vec<_> = found.axis.iter().map(row).collect();
+    out.push_str(&section(&escape(&found.axis_title), &table(&["value", "held", "measured", "good/s", "note"], &rows)));
     out
 }
 
@@ -72,6 +97,17 @@ fn diagnosis(data: &ReportData) -> String {
     out.push_str(&section("Interventions", &table(&["role", "what", "elasticity or gain", "pairs", "reading"], &rows)));
     let rows: Vec<_> = data.excluded.iter().map(|e| vec![e.title.clone(), e.because.clone()]).collect();
     out.push_str(&section("Ruled out", &table(&["cause", "because"], &rows)));
+    if let Some(against) = &data.against {
+        let list: String = against.settings.iter().map(|setting| format!("- {}\n", escape(setting))).collect();
+        let rows: Vec<_> = against
+            .moved
+            .iter()
+            .map(|m| vec![m.metric.clone(), m.host.clone(), m.good.clone(), m.now.clone(), m.change.clone()])
+            .collect();
+        let moved = table(&["fact", "host", "then", "now", "change"], &rows);
+        let title = format!("What differs from the good run {}", against.run);
+        out.push_str(&section(&title, &format!("{}\n\n{list}\n{moved}", escape(&against.throughput))));
+    }
     let rows: Vec<_> =
         data.remedies.iter().map(|r| vec![r.advice.clone(), r.knob.clone().unwrap_or_default()]).collect();
     out.push_str(&section("Remedies", &table(&["what to do", "knob"], &rows)));
@@ -94,7 +130,8 @@ fn proof(data: &ReportData) -> String {
     rows.extend(proof.guards.iter().map(|g| row(g, &g.state)));
     let mut body = table(&["metric", "A", "B", "effect (95 % interval)", "pairs", "verdict"], &rows);
     let of = proof.change.as_ref().map(|c| format!("B: {c}.")).unwrap_or_default();
-    let texts = [of.as_str(), proof.summary.as_str(), proof.prediction.as_deref().unwrap_or_default()];
+    let [prediction, worth] = [&proof.prediction, &proof.worth].map(|text| text.as_deref().unwrap_or_default());
+    let texts = [of.as_str(), proof.summary.as_str(), prediction, worth];
     for text in texts.iter().filter(|t| !t.is_empty()) {
         body.push_str(&format!("{}\n\n", escape(text)));
     }
@@ -115,7 +152,8 @@ fn load(data: &ReportData) -> String {
         .collect();
     let cpu = data.curve_cpu_host.as_ref().map_or("CPU/request".to_string(), |h| format!("CPU/request of {h}"));
     let head = ["level", "connections", "rate", "good/s", "p50", "p99", &cpu, "note"];
-    let mut out = section("Load curve", &table(&head, &rows));
+    // A search has a curve of its own, with one row per load instead of one per trial.
+    let mut out = if data.limit.is_some() { String::new() } else { section("Load curve", &table(&head, &rows)) };
     let rows: Vec<_> =
         data.latency.iter().map(|l| std::iter::once(l.name.clone()).chain(l.usual.iter().cloned()).collect()).collect();
     out.push_str(&section("Latency", &table(&["", "p50", "p75", "p90", "p99", "p99.9", "p99.99", "max"], &rows)));

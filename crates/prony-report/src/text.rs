@@ -2,9 +2,11 @@
 //!
 //! Nothing is printed here; colour comes only when the caller says that the reader can show it.
 
+mod limit;
 mod result;
 mod wrk;
 
+pub use limit::limit_sentence;
 pub use result::{diagnosis, proof, verdict};
 pub(crate) use result::{gap_text, section};
 pub use wrk::load_block;

@@ -7,15 +7,18 @@
 
 mod cpu;
 mod diagnosis;
+mod flames;
 pub(crate) mod headline;
 mod latency;
+mod limit;
 mod load;
 pub(crate) mod proof;
+mod run;
 mod stack;
 
 use crate::typescript::{view, words};
+use flames::FlameView;
 use prony_model::Run;
-use prony_model::run::RunEnd;
 
 /// Schema name of the JSON form; fields only get added.
 pub const SCHEMA: &str = "prony.report/1";
@@ -61,6 +64,8 @@ view! {
         pub headline: Headline,
         /// What stops the stack; none when nothing was diagnosed.
         pub verdict: Option<VerdictView>,
+        /// The way from the symptom to the cause.
+        pub walk: Vec<WalkView>,
         /// The chain of evidence, in order.
         pub evidence: Vec<EvidenceView>,
         /// What was changed on purpose to test the verdict.
@@ -69,10 +74,14 @@ view! {
         pub candidates: Vec<CandidateView>,
         /// Causes that were ruled out.
         pub excluded: Vec<ExcludedView>,
+        /// What is not as in a good run; none when none was named.
+        pub against: Option<AgainstView>,
         /// Ways to mend it; the first is the one that prony applies.
         pub remedies: Vec<RemedyView>,
         /// Whether the remedy helped; none when nothing was proven.
         pub proof: Option<ProofView>,
+        /// What a search for the limit found; none when nobody searched.
+        pub limit: Option<LimitView>,
         /// The load curve.
         pub curve: Vec<CurvePoint>,
         /// Host that `cpu_us_per_request` of the curve belongs to.
@@ -83,6 +92,8 @@ view! {
         pub latency: Vec<LatencyCurve>,
         /// CPU of each host at each level.
         pub cpu: Vec<HostCpu>,
+        /// What the CPUs of hosts ran, the hop of the verdict first; empty when no profile was taken.
+        pub flames: Vec<FlameView>,
         /// What was changed on hosts.
         pub changes: Vec<ChangeView>,
         /// What could not be seen.
@@ -97,6 +108,46 @@ view! {
         pub trials: Vec<TrialRow>,
         /// What each host is.
         pub inventory: Vec<HostFacts>,
+    }
+
+    /// A step from the symptom to the cause.
+    pub struct WalkView {
+        /// `symptom`, `path`, `time split`, `counters`, `closely` or `cause`.
+        pub step: String,
+        /// What a person calls it.
+        pub title: String,
+        /// What was looked at.
+        pub looked_at: String,
+        /// What it said, a line each.
+        pub said: Vec<String>,
+        /// Causes that it ruled out.
+        pub ruled_out: Vec<String>,
+    }
+
+    /// What is not as in a good run of the same stack.
+    pub struct AgainstView {
+        /// Id of the good run.
+        pub run: String,
+        /// The throughput of both in words.
+        pub throughput: String,
+        /// Settings that differ, each with both values.
+        pub settings: Vec<String>,
+        /// Facts that moved, the greatest change first.
+        pub moved: Vec<MovedView>,
+    }
+
+    /// A fact that moved.
+    pub struct MovedView {
+        /// Which.
+        pub metric: String,
+        /// Of which host.
+        pub host: String,
+        /// In the good run.
+        pub good: String,
+        /// Now.
+        pub now: String,
+        /// The relative change, with its interval where there is one.
+        pub change: String,
     }
 
     /// Which run this is.
@@ -283,6 +334,10 @@ view! {
         pub predicted_gain: Option<f64>,
         /// Prediction against measurement, in words.
         pub prediction: Option<String>,
+        /// What the verdict is worth on this machine, and why, in words.
+        pub worth: Option<String>,
+        /// How that is meant.
+        pub worth_tone: Tone,
         /// Throughput of each trial in the order it ran.
         pub trials: Vec<ProofTrial>,
         /// Seed of the order.
@@ -327,6 +382,123 @@ view! {
         pub arm: ArmName,
         /// Good requests per second.
         pub good_per_s: Option<f64>,
+    }
+
+    /// What a search for the limit found.
+    pub struct LimitView {
+        /// How it ended: `found`, `wide`, `nothing-holds`, `generator-limited`, `unsteady`, `died`, `flapping`,
+        /// `nothing-served`, `open`.
+        pub verdict: String,
+        /// How that is meant.
+        pub tone: Tone,
+        /// The result in a sentence or two.
+        pub sentence: String,
+        /// The answers, each with its interval.
+        pub answers: Vec<LimitAnswerView>,
+        /// Everything else that was found, a line each: knee, growth, overload, trials.
+        pub notes: Vec<LimitNote>,
+        /// The load curve: closed loop by connections, then open loop by rate.
+        pub curve: Vec<LimitPoint>,
+        /// Hosts of which `cpu_us_per_request` was read, in its order.
+        pub cpu_hosts: Vec<String>,
+        /// Values of an axis that was searched.
+        pub axis: Vec<LimitAxisPoint>,
+        /// Name of that axis, and what its values were held against.
+        pub axis_title: String,
+        /// How the search came to its answers: a list for each, in their order.
+        pub steps: Vec<Vec<LimitStepView>>,
+        /// Limit of p99 in the objective, in microseconds.
+        pub slo_p99_us: Option<f64>,
+        /// Good requests per second at the knee.
+        pub knee_per_s: Option<f64>,
+    }
+
+    /// One trial of the search for an answer.
+    pub struct LimitStepView {
+        /// Number of the trial.
+        pub trial: u32,
+        /// What it was for, and its load, in words.
+        pub text: String,
+        /// Requests per second: asked for in open loop, good ones in closed loop.
+        pub per_s: Option<f64>,
+        /// Whether the objective held; none in closed loop.
+        pub held: Option<bool>,
+        /// Whether it counts.
+        pub counts: bool,
+        /// Lower end of the interval after it.
+        pub low_per_s: Option<f64>,
+        /// Upper end.
+        pub high_per_s: Option<f64>,
+    }
+
+    /// One answer of a search for the limit.
+    pub struct LimitAnswerView {
+        /// What it answers.
+        pub label: String,
+        /// The estimate as text.
+        pub value: String,
+        /// The interval as text.
+        pub interval: String,
+        /// Where it was confirmed, after how many trials, how long that took.
+        pub note: String,
+        /// The estimate.
+        pub estimate_per_s: Option<f64>,
+        /// Lower end.
+        pub low_per_s: Option<f64>,
+        /// Upper end.
+        pub high_per_s: Option<f64>,
+    }
+
+    /// One more thing that a search for the limit found.
+    pub struct LimitNote {
+        /// What it is about.
+        pub label: String,
+        /// What was found.
+        pub text: String,
+        /// How it is meant.
+        pub tone: Tone,
+    }
+
+    /// All trials at one load.
+    pub struct LimitPoint {
+        /// The load in words.
+        pub load: String,
+        /// Connections.
+        pub connections: u32,
+        /// Rate asked for in open loop.
+        pub rate_per_s: Option<f64>,
+        /// Trials.
+        pub trials: u32,
+        /// Good requests per second.
+        pub good_per_s: Option<f64>,
+        /// Median latency.
+        pub p50_us: Option<f64>,
+        /// 90th percentile.
+        pub p90_us: Option<f64>,
+        /// 99th percentile.
+        pub p99_us: Option<f64>,
+        /// 99.9th percentile.
+        pub p999_us: Option<f64>,
+        /// Share of failed requests.
+        pub error_share: f64,
+        /// CPU time per request of each of `cpu_hosts`, as text.
+        pub cpu_us_per_request: Vec<String>,
+        /// Why the figure is a lower bound; empty when it is not.
+        pub note: String,
+    }
+
+    /// Trials at one value of an axis.
+    pub struct LimitAxisPoint {
+        /// The value.
+        pub value: u64,
+        /// In how many trials the condition held, of how many, as text; empty when there was no condition.
+        pub held: String,
+        /// What was measured, as text.
+        pub measured: String,
+        /// Good requests per second.
+        pub good_per_s: Option<f64>,
+        /// Why the figure is a lower bound; empty when it is not.
+        pub note: String,
     }
 
     /// One load and what came back.
@@ -557,19 +729,23 @@ impl ReportData {
         let curve_cpu_host = load::cpu_host(run);
         Self {
             schema: SCHEMA.to_string(),
-            run: run_facts(run),
+            run: run::facts(run),
             headline: headline::of(run),
+            walk: diagnosis::walk(run),
             evidence: diagnosis::evidence(run),
             interventions: diagnosis::interventions(run),
             candidates: diagnosis::candidates(run),
             excluded: diagnosis::excluded(run),
+            against: diagnosis::against(run),
             remedies: diagnosis::remedies(run),
             proof: run.proof.as_ref().map(proof::of),
+            limit: run.limit.as_ref().map(|limit| limit::of(run, limit)),
             curve: load::curve(run, curve_cpu_host.as_deref()),
             curve_cpu_host,
             slo_p99_us: run.stack.slo.as_ref().and_then(|slo| slo.p99).map(prony_model::Nanos::as_us_f64),
             latency: latency::curves(run),
             cpu: cpu::hosts(run),
+            flames: flames::flames(run),
             changes: proof::changes(run),
             gaps: diagnosis::gaps(run),
             cost: cpu::cost(run),
@@ -582,42 +758,16 @@ impl ReportData {
     }
 }
 
-/// TypeScript of every type above, as a whole file.
+/// TypeScript of every type above and beside it, as a whole file.
 pub(crate) fn typescript() -> String {
     let mut out =
         String::from("// Generated from crates/prony-report/src/view.rs by `cargo xtask codegen`. Do not edit.\n\n");
     words_typescript(&mut out);
     structs_typescript(&mut out);
+    flames::structs_typescript(&mut out);
     out.truncate(out.trim_end().len());
     out.push('\n');
     out
-}
-
-fn run_facts(run: &Run) -> RunFacts {
-    let (end, end_note) = match &run.end {
-        RunEnd::Open => (
-            "open",
-            Some(
-                "The run has not reached its end: it still runs, or it was killed. What follows is what was recorded."
-                    .to_string(),
-            ),
-        ),
-        RunEnd::Done => ("done", None),
-        RunEnd::Interrupted => {
-            ("interrupted", Some("Interrupted by the user. What follows is what was measured until then.".to_string()))
-        }
-        RunEnd::Failed { reason } => ("failed", Some(format!("The run failed: {reason}"))),
-    };
-    RunFacts {
-        id: run.id.clone(),
-        version: run.version.clone(),
-        command: run.command.clone(),
-        started: prony_model::Utc::from_unix_ms(run.started_unix_ms).to_string(),
-        started_unix_ms: run.started_unix_ms,
-        wall_s: positive(run.cost.wall_s),
-        end: end.to_string(),
-        end_note,
-    }
 }
 
 /// The number, if it is one.

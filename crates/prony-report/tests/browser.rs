@@ -63,7 +63,7 @@ fn browser_draws_the_whole_loop() {
     assert!(dom.contains("<title>prony: Connections to the upstream are not reused, at lb.</title>"));
     assert!(dom.contains("The remedy gains 63.3 % throughput: proven, 95 % interval +61.9 % to +64.7 %."));
     assert_eq!(count(&dom, "class=\"card for\"") + count(&dom, "class=\"card against\""), 5);
-    assert_eq!(count(&dom, "<section "), 12);
+    assert_eq!(count(&dom, "<section "), 15);
     assert_eq!(count(&dom, "class=\"dot a\""), 8, "trials of A");
     assert_eq!(count(&dom, "class=\"dot b\""), 8, "trials of B");
     assert_eq!(count(&dom, "class=\"interval "), 4 + 3, "effects and interventions");
@@ -72,6 +72,10 @@ fn browser_draws_the_whole_loop() {
     assert_eq!(count(&dom, "class=\"edge\""), 3);
     assert_eq!(count(&dom, "rect class=\"cpu-softirq\""), 4 * 3, "hosts times levels");
     assert!(dom.contains("+            proxy_http_version 1.1;"));
+    assert_eq!(count(&dom, "class=\"flame-frame\""), 2 * 11, "hosts times frames, `all` among them");
+    assert!(dom.contains("tcp_sendmsg: 50 % of the CPU samples, 1000 of 2000"), "shares under the pointer");
+    assert_eq!(count(&dom, "rect class=\"flame-kernel\""), 2 * 5);
+    assert!(dom.contains("Hottest functions of lb"));
 }
 
 #[test]
@@ -98,7 +102,7 @@ fn browser_takes_hostile_texts_as_texts() {
     let Some(dom) = dom(&sample::hostile()) else { return };
     assert!(!dom.contains("<title>owned"), "a script of the data ran");
     assert_eq!(count(&dom, "<img"), 0);
-    assert_eq!(count(&dom, "<section "), 12);
+    assert_eq!(count(&dom, "<section "), 15);
     assert!(dom.contains("&lt;img src=x onerror="), "the text is shown as it is");
 }
 

@@ -2,7 +2,6 @@
 
 use crate::dose;
 use crate::effort::Effort;
-use crate::limit::Limit;
 use crate::machine::{Command, Outcome, Session, TrialOrder};
 use crate::server_count;
 use prony_agent::{Agent, AgentError, LocalAgent, Reply, Request, Seen};
@@ -50,7 +49,7 @@ pub fn drive(
     writer: Option<Writer>,
     watcher: &mut dyn FnMut(&Event),
     interrupted: &AtomicBool,
-) -> Result<(Run, Option<Limit>), DriveError> {
+) -> Result<Run, DriveError> {
     let mut driver = Driver::new(session, agents, writer, watcher, interrupted);
     driver.meet()?;
     driver.watch(effort.samples_per_s);
@@ -144,17 +143,16 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn close(mut self) -> (Run, Option<Limit>) {
+    fn close(mut self) -> Run {
         for agent in self.agents.values_mut() {
             agent.stop_watch();
         }
         self.drain();
-        let limit = self.session.limit();
         let run = self.session.into_run();
         if let Some(Err(e)) = self.writer.take().map(|writer| writer.finish(&run)) {
             (self.watcher)(&Event::Note { text: e.to_string() });
         }
-        (run, limit)
+        run
     }
 
     /// Passes events on, and writes them down.
@@ -280,8 +278,12 @@ impl<'a> Driver<'a> {
     }
 
     fn take_look(&mut self, host: &str, reply: Reply) -> Vec<Gap> {
-        let Reply::Looked(mut sample, gaps) = reply else { return Vec::new() };
+        let Reply::Looked(mut sample, gaps, stacks) = reply else { return Vec::new() };
         sample.at_ns = self.session_ns(host, sample.at_ns);
+        if let Some(mut stacks) = stacks {
+            stacks.at_ns = sample.at_ns;
+            self.session.profiled(stacks);
+        }
         self.session.observe(&sample);
         self.write_sample(&sample);
         gaps

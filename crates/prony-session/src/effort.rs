@@ -25,6 +25,11 @@ pub struct Effort {
     pub proof: Nanos,
     /// Blocks of a proof; each has two trials of A and two of B.
     pub blocks: u32,
+    /// Counted time of a trial at the border of an objective: longer than a level, because a high quantile needs more requests
+    /// than a mean.
+    pub border: Nanos,
+    /// Relative width at which the interval of a limit is narrow enough.
+    pub limit_width: f64,
     /// Samples per second of each host.
     pub samples_per_s: f64,
 }
@@ -41,6 +46,8 @@ impl Default for Effort {
             pairs: 14,
             proof: Nanos::from_millis(2000),
             blocks: 5,
+            border: Nanos::from_millis(8000),
+            limit_width: 0.03,
             samples_per_s: 4.0,
         }
     }
@@ -59,6 +66,8 @@ impl Effort {
             pairs: 7,
             proof: Nanos::from_millis(1000),
             blocks: 3,
+            border: Nanos::from_millis(2000),
+            limit_width: 0.05,
             ..Self::default()
         }
     }

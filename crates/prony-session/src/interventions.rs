@@ -14,6 +14,26 @@ use std::collections::{BTreeSet, VecDeque};
 /// A removal reloads a server, which takes as long as a trial: fewer pairs (a guess).
 const REMOVAL_PAIRS: u32 = 5;
 
+/// Fewer pairs say nothing: their interval is wider than any elasticity. A guess.
+const PAIRS_MIN: u32 = 5;
+/// What a trial takes besides its load: turning something and putting it back, opening connections. A guess.
+const TURNING: Nanos = Nanos(150_000_000);
+
+/// How many pairs of `count` interventions fit into the time that is left; the error says how much would be needed.
+pub(crate) fn within(effort: &Effort, count: usize, left: Nanos) -> Result<u32, String> {
+    let trial = effort.settle.0 + effort.intervention.0 + TURNING.0;
+    let round = trial * (count as u64 + 1);
+    let fit = u32::try_from(left.0 / round).unwrap_or(u32::MAX).min(effort.pairs);
+    if count == 0 || fit >= PAIRS_MIN {
+        return Ok(fit);
+    }
+    Err(format!(
+        "{} of the budget are left, and {PAIRS_MIN} pairs of {count} interventions take {}; a greater --budget tests the verdict",
+        left,
+        Nanos(round * u64::from(PAIRS_MIN))
+    ))
+}
+
 /// Which interventions are under way and which could not be done.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rounds {
@@ -198,6 +218,17 @@ mod tests {
                 "slow1 trial1.0 restore as-found.0 slow0 trial0.0 restore as-found.1 slow0 trial0.1 restore slow1 trial1.1 restore slow1 trial1.2 restore as-found.2 slow0 trial0.2 restore"
             ],
         );
+    }
+
+    #[test]
+    fn pairs_fit_into_the_budget() {
+        let effort = Effort::default();
+        let seconds = |s: u64| Nanos(s * 1_000_000_000);
+        assert_eq!(within(&effort, 2, seconds(90)), Ok(effort.pairs), "no more than are asked for");
+        assert_eq!(within(&effort, 2, seconds(30)), Ok(7), "7 rounds of 3 trials of 1.35 s");
+        let error = within(&effort, 2, seconds(10)).unwrap_err();
+        assert!(error.starts_with("10s of the budget are left, and 5 pairs of 2 interventions take 20.25s"), "{error}");
+        assert_eq!(within(&effort, 0, Nanos(0)), Ok(0), "nothing to do needs no time");
     }
 
     #[test]

@@ -20,5 +20,5 @@ mod testing;
 
 pub use driver::{DriveError, connect, drive};
 pub use effort::Effort;
-pub use limit::Limit;
-pub use machine::{Command, Goal, Outcome, Remedy, Session, TrialOrder};
+pub use limit::LimitGoal;
+pub use machine::{BUDGET, Command, Goal, Outcome, Remedy, Session, TrialOrder};

@@ -1,266 +1,464 @@
-//! The limit, and the limit within the objective: a ladder of connections, then a bisection of the rate.
+//! The search for the limit as a part of the session: which trial comes next, until every question has its answer.
 //!
-//! A rate counts as too high only after two bad trials, because one disturbed trial must not cut the search for ever
-//! (RFC 9971 says so of packets). The search ends when the bounds are within 2 % or its trials are used up.
+//! What to try next and what it means is arithmetic of `prony-stats`; here trials of a run are held against it, and phases
+//! follow each other: search, load curve, overload and return, stable concurrency; or one search over another axis. It has no
+//! clock: time is read from the windows of the trials. Invariant: a trial that is not valid is repeated or named as left
+//! out, and a server that stopped answering is never taken for one that is slow.
+
+mod answer;
+mod axis;
+mod curve;
+mod health;
+mod judge;
+#[cfg(test)]
+mod tests;
 
 use crate::effort::Effort;
 use crate::levels::timed;
-use crate::machine::TrialOrder;
-use prony_model::stack::Slo;
-use prony_model::{LoadPlan, Purpose, Rate, Run, Trial};
-use serde::Serialize;
+use crate::machine::{Command, TrialOrder};
+use axis::{AxisSearch, Question};
+use health::{Health, Pulse};
+use prony_model::limit::LimitVerdict;
+use prony_model::{Axis, Event, Knob, LoadPlan, Nanos, Purpose, Rate, Run, Threshold, Trial, Until, Vary};
+use prony_stats::overload::{self, Return};
+use prony_stats::search::{End, Load, Observation, Options, Probe, Search, Validity, Why, repeated_per_s};
 
-/// Twice the connections must bring at least this much more, or the limit is reached. A guess.
-const GROWTH_MIN: f64 = 0.03;
-/// The ladder ends at this multiple of the workload's connections.
-const LADDER_TOP: u32 = 4;
-/// Relative width of the bounds at which the search ends (RFC 9971 suggests 0.5 % for packets; requests are noisier).
-const WIDTH: f64 = 0.02;
-/// Trials of the bisection at most.
-const BISECTION_TRIALS: usize = 14;
+/// The search itself may use this share of the budget, and of a large one all but so many seconds: the rest is for the curve, the
+/// overload and the return, which take longer only when trials do. Guesses.
+const SEARCH_SHARE: f64 = 0.75;
+const AFTER_SEARCH_S: f64 = 20.0;
+/// Overload: this multiple of the limit, as the issue of metastable stacks is usually shown. A guess.
+const OVERLOAD: f64 = 1.5;
+/// Open-loop points of the load curve, as shares of saturation.
+const CURVE_SHARES: [f64; 3] = [0.5, 0.75, 0.9];
+/// What a trial costs beside its times, in seconds. A guess; the search itself learns it from its trials.
+const OVERHEAD_S: f64 = 0.3;
+/// The ladder of the search, and a search for stable concurrency, end at this multiple of the workload's connections.
+const CONNECTIONS_TOP: u32 = 64;
+/// And at this many: what a machine with default limits (`ulimit -n` of 20,000 to a million, 28,000 ports) still opens. A guess.
+const CONNECTIONS_MAX: u32 = 16_384;
+/// Connections of an open loop without a latency objective, and at most, in multiples of those of saturation. Guesses.
+const OPEN_SPARE: f64 = 4.0;
+const OPEN_TOP: u32 = 16;
+/// Trials after an overload at most.
+const RETURNS_MAX: usize = 2;
 
-/// What the search found.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Limit {
-    /// Most good requests per second in closed loop.
-    pub limit_per_s: f64,
-    /// Fewest connections that brought it, but for a growth that does not count.
-    pub connections: u32,
-    /// The generator was the limit: the stack carries at least this.
-    pub generator_limited: bool,
-    /// Highest rate that held the objective, and lowest that did not; none without an objective.
-    pub within_slo_per_s: Option<(f64, f64)>,
-    /// Trials run.
-    pub trials: u32,
+/// What a search for the limit is to answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LimitGoal {
+    /// The objective; empty: only saturation is searched.
+    pub slo: Vec<Threshold>,
+    /// Also find the most connections that are stable.
+    pub stable: bool,
+    /// Search over this axis instead of the load.
+    pub vary: Option<Vary>,
+    /// What must hold on that axis; none: measure values of it and fit how throughput grows.
+    pub until: Option<Until>,
+    /// Values beyond those tried for which the fit is asked.
+    pub extrapolate: Vec<u64>,
+    /// Time that all trials together may take.
+    pub budget: Nanos,
 }
 
-/// The state of a search; every decision is made from the trials in the run.
+impl LimitGoal {
+    /// The workload at the upper end of an axis that is a part of the request: what a warm-up may ask for.
+    pub(crate) fn largest(&self, base: &LoadPlan) -> LoadPlan {
+        match self.vary {
+            Some(Vary { axis: Axis::PathSize, high, .. }) => axis::sized(base.clone(), high),
+            Some(Vary { axis: Axis::Connections | Axis::Workers, .. }) | None => base.clone(),
+        }
+    }
+}
+
+/// What a trial of the search was for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Asked {
+    /// The search wanted it.
+    Search(Probe),
+    /// A point of the load curve.
+    Curve,
+    /// More than the stack carries.
+    Overload,
+    /// The limit again, after the overload.
+    Return,
+    /// A value of the axis, for the second time in a row because the first trial was not valid.
+    Axis { value: u64, again: bool },
+    /// A number of connections that may be stable.
+    Stable { value: u64 },
+    /// Does the server answer at all?
+    Pulse,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Search,
+    Curve,
+    Overload,
+    Return,
+    Stable,
+    Axis,
+    Done,
+}
+
+/// What the session does next.
+pub(crate) enum Step {
+    /// These commands, in order.
+    Do(Vec<Command>),
+    /// Nothing more.
+    Done,
+    /// The search cannot go on.
+    Fail(String),
+}
+
+/// A trial of the search: its place in the run, and what it was for.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    index: usize,
+    asked: Asked,
+}
+
+/// The state of a search.
 #[derive(Clone, Debug)]
 pub(crate) struct LimitSearch {
     base: LoadPlan,
-    slo: Option<Slo>,
-    ladder: Vec<u32>,
-    bisected: usize,
+    goal: LimitGoal,
+    search: Search,
+    phase: Phase,
+    /// Where the search begins: end of the last trial before it.
+    begun_ns: u64,
+    /// Trials of the run that were looked at.
+    looked_at: usize,
+    pending: Option<Asked>,
+    again: Option<Asked>,
+    taken: Vec<Taken>,
+    observed: Vec<Observation>,
+    axis: Option<AxisSearch>,
+    stable: Option<AxisSearch>,
+    health: Health,
+    failed: Option<String>,
 }
 
 impl LimitSearch {
-    pub(crate) fn new(base: &LoadPlan, slo: Option<Slo>) -> Self {
-        let top = base.connections.saturating_mul(LADDER_TOP);
-        let ladder =
-            std::iter::successors(Some(1u32), |c| c.checked_mul(2)).take_while(|c| *c < top).chain([top]).collect();
-        Self { base: base.clone(), slo, ladder, bisected: 0 }
-    }
-
-    /// The next trial, or none when the search is over.
-    pub(crate) fn next(&mut self, run: &Run, effort: &Effort) -> Option<TrialOrder> {
-        if let Some(connections) = self.next_rung(run) {
-            let plan = LoadPlan { connections, rate: None, ..timed(&self.base, effort.settle, effort.curve) };
-            return Some(TrialOrder { purpose: Purpose::Curve, plan, label: format!("{connections} connections") });
-        }
-        self.slo.as_ref()?;
-        let (low, high) = self.bounds(run);
-        if self.bisected >= BISECTION_TRIALS || high - low <= WIDTH * high {
-            return None;
-        }
-        self.bisected += 1;
-        // A rate that failed once has moved no bound, so it is the middle again, and is tried again.
-        let rate = (low + high) / 2.0;
-        let connections = self.found(run).connections.max(self.base.connections);
-        let timed = timed(&self.base, effort.settle, effort.level);
-        let plan = LoadPlan { rate: Some(Rate(rate)), connections, ..timed };
-        Some(TrialOrder { purpose: Purpose::Curve, plan, label: format!("{rate:.0}/s against the objective") })
-    }
-
-    /// What is known so far.
-    pub(crate) fn found(&self, run: &Run) -> Limit {
-        let best = closed(run).max_by(|a, b| a.result.good_per_s.total_cmp(&b.result.good_per_s));
-        let limit_per_s = best.map_or(0.0, |t| t.result.good_per_s);
-        let mut enough = closed(run).filter(|t| t.result.good_per_s * (1.0 + GROWTH_MIN) >= limit_per_s);
-        Limit {
-            limit_per_s,
-            connections: enough.next().map_or(0, |t| t.plan.connections),
-            generator_limited: best.is_some_and(|t| t.result.generator_limited()),
-            within_slo_per_s: self.slo.as_ref().map(|_| self.bounds(run)),
-            trials: run.trials.len() as u32,
+    pub(crate) fn new(base: &LoadPlan, goal: LimitGoal, run: &Run, effort: &Effort) -> Self {
+        let connections_max = base.connections.saturating_mul(CONNECTIONS_TOP).clamp(base.connections, CONNECTIONS_MAX);
+        let slo = !goal.slo.is_empty();
+        let budget_s = goal.budget.as_secs_f64();
+        let search = Search::new(Options {
+            connections_max: connections_max.max(base.connections),
+            budget_s: (budget_s * SEARCH_SHARE).max(budget_s - AFTER_SEARCH_S),
+            short_s: effort.curve.as_secs_f64(),
+            full_s: effort.level.as_secs_f64(),
+            open_full_s: effort.border.as_secs_f64(),
+            width: effort.limit_width,
+            seed: base.seed,
+            ..Options::new(base.connections, slo)
+        });
+        let entry = run.stack.path().first().map(|host| (*host).to_string());
+        let axis = goal.vary.map(|vary| AxisSearch::new(vary, Question::of(&goal), base, entry.clone()));
+        let all = Vary { axis: Axis::Connections, low: 1, high: u64::from(connections_max.max(2)) };
+        let stable = goal.stable.then(|| AxisSearch::new(all, Question::Stable, base, entry));
+        Self {
+            phase: if axis.is_some() { Phase::Axis } else { Phase::Search },
+            begun_ns: run.trials.last().map_or(0, |t| t.window.to_ns),
+            looked_at: run.trials.len(),
+            base: base.clone(),
+            goal,
+            search,
+            pending: None,
+            again: None,
+            taken: Vec::new(),
+            observed: Vec::new(),
+            axis,
+            stable,
+            health: Health::default(),
+            failed: None,
         }
     }
 
-    fn next_rung(&self, run: &Run) -> Option<u32> {
-        let rungs: Vec<&Trial> = closed(run).collect();
-        let flat = rungs
-            .windows(2)
-            .rev()
-            .take(2)
-            .filter(|w| w[1].result.good_per_s < w[0].result.good_per_s * (1.0 + GROWTH_MIN));
-        let wide_enough = rungs.last().is_some_and(|t| t.plan.connections >= self.base.connections);
-        if wide_enough && flat.count() == 2 {
-            return None;
+    /// The next commands, or none when the search is over.
+    pub(crate) fn next(&mut self, run: &Run, effort: &Effort) -> Step {
+        self.look(run);
+        if let Some(reason) = self.failed.take() {
+            return Step::Fail(reason);
         }
-        self.ladder.get(rungs.len()).copied()
-    }
-
-    /// Highest rate that held, lowest that failed twice (or the limit, a little raised, which cannot be carried).
-    fn bounds(&self, run: &Run) -> (f64, f64) {
-        let top = closed(run).map(|t| t.result.good_per_s).fold(0.0, f64::max) * (1.0 + WIDTH);
-        let high = open(run)
-            .filter(|(rate, _)| open(run).filter(|(r, t)| r == rate && !self.held(t)).count() >= 2)
-            .map(|(rate, _)| rate)
-            .fold(top, f64::min);
-        let low = open(run).filter(|(rate, t)| *rate < high && self.held(t)).map(|(rate, _)| rate).fold(0.0, f64::max);
-        (low, high)
-    }
-
-    fn held(&self, trial: &Trial) -> bool {
-        let Some(slo) = &self.slo else { return true };
-        let within = |limit: Option<prony_model::Nanos>, us: f64| limit.is_none_or(|l| us <= l.as_us_f64());
-        within(slo.p99, trial.result.latency.p99_us)
-            && within(slo.p50, trial.result.latency.p50_us)
-            && slo.errors.is_none_or(|share| trial.result.error_share() <= share.0)
-    }
-}
-
-fn closed(run: &Run) -> impl Iterator<Item = &Trial> {
-    run.trials.iter().filter(|t| t.purpose == Purpose::Curve && t.plan.rate.is_none())
-}
-
-fn open(run: &Run) -> impl Iterator<Item = (f64, &Trial)> {
-    run.trials.iter().filter(|t| t.purpose == Purpose::Curve).filter_map(|t| Some((t.plan.rate?.0, t)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{MadeRun, plan};
-    use prony_model::load::Gate;
-    use prony_model::{Latency, LoadResult, Nanos};
-    use prony_stats::Random;
-
-    /// A server as a queue: so many requests per second at most, and so long for one when nobody waits.
-    struct Server {
-        capacity_per_s: f64,
-        service_us: f64,
-        noise: f64,
-        random: Random,
-    }
-
-    impl Server {
-        fn new(noise: f64, seed: u64) -> Self {
-            Self { capacity_per_s: 10_000.0, service_us: 1000.0, noise, random: Random::new(seed) }
+        match self.health.pulse() {
+            Pulse::Gone(_) => return Step::Done,
+            Pulse::Check => return self.order(Asked::Pulse, run, effort),
+            Pulse::Fine => {}
         }
-
-        /// Rate at which the tail reaches the objective: the p99 of M/M/1 is 4.6 means, and a mean is S / (1 - load).
-        fn within(&self, p99_us: f64) -> f64 {
-            self.capacity_per_s * (1.0 - 4.6 * self.service_us / p99_us)
+        if let Some(asked) = self.again.take() {
+            return self.order(asked, run, effort);
         }
-
-        fn answer(&mut self, plan: &LoadPlan) -> LoadResult {
-            let mut noisy = |value: f64| value * self.random.normal(0.0, self.noise).exp();
-            let round_trip = f64::from(plan.connections) * 1e6 / self.service_us;
-            let carried = plan.rate.map_or(round_trip, |rate| rate.0).min(self.capacity_per_s);
-            let load = plan.rate.map_or(1.0, |rate| rate.0 / self.capacity_per_s);
-            let p99_us = if load < 1.0 { 4.6 * self.service_us / (1.0 - load) } else { 1e7 };
-            let latency = Latency { p99_us: noisy(p99_us), ..Latency::default() };
-            LoadResult { good_per_s: noisy(carried), latency, ..LoadResult::default() }
-        }
-
-        /// Plays a search to its end.
-        fn search(&mut self, slo: Option<Slo>) -> (Limit, Run) {
-            let mut search = LimitSearch::new(&plan(), slo);
-            let mut made = MadeRun::of("");
-            while let Some(order) = search.next(&made.run, &Effort::quick()) {
-                let result = self.answer(&order.plan);
-                made.push(order.purpose, order.plan, result);
-                assert!(made.run.trials.len() <= search.ladder.len() + BISECTION_TRIALS, "the search does not end");
+        while self.phase != Phase::Done {
+            if let Some(asked) = self.wanted(run, effort) {
+                return self.order(asked, run, effort);
             }
-            (search.found(&made.run), made.run)
+            self.phase = self.phase.after();
         }
+        Step::Done
     }
 
-    fn p99(ms: u64) -> Option<Slo> {
-        Some(Slo { p99: Some(Nanos::from_millis(ms)), ..Slo::default() })
-    }
-
-    #[test]
-    fn without_noise_the_bounds_hold_the_truth_between_them() {
-        for ms in [6, 10, 20, 100] {
-            let mut server = Server::new(0.0, 1);
-            let (limit, _) = server.search(p99(ms));
-            let (low, high) = limit.within_slo_per_s.unwrap();
-            let truth = server.within(ms as f64 * 1e3);
-            assert!(low <= truth && truth <= high && high - low <= WIDTH * high, "{ms} ms: {low} {truth} {high}");
-            assert_eq!(
-                (limit.limit_per_s, limit.connections),
-                (10_000.0, 16),
-                "10 suffice; 16 is the first rung beyond"
-            );
-        }
-    }
-
-    #[test]
-    fn with_noise_nearly_every_search_brackets_the_truth() {
-        let (mut near, searches) = (0, 200);
-        for seed in 0..searches {
-            let mut server = Server::new(0.02, seed);
-            let (limit, _) = server.search(p99(20));
-            let (low, high) = limit.within_slo_per_s.unwrap();
-            let truth = server.within(20e3);
-            assert!(low < high, "{low} {high}");
-            // A p99 that is 2 % off moves the rate at which it meets the objective by 0.6 %.
-            near += u64::from(low <= truth * 1.02 && truth * 0.98 <= high);
-            assert!((limit.limit_per_s / 10_000.0 - 1.0).abs() < 0.1, "{}", limit.limit_per_s);
-        }
-        assert!(near * 100 >= searches * 95, "{near} of {searches}");
-    }
-
-    #[test]
-    fn one_disturbed_trial_does_not_cut_the_search() {
-        let mut search = LimitSearch::new(&plan(), p99(20));
-        let (mut server, mut made, mut disturbed) = (Server::new(0.0, 1), MadeRun::of(""), false);
-        while let Some(order) = search.next(&made.run, &Effort::quick()) {
-            let mut result = server.answer(&order.plan);
-            if order.plan.rate.is_some() && !disturbed {
-                (disturbed, result.latency.p99_us) = (true, 1e6);
+    /// What the phase wants next.
+    fn wanted(&self, run: &Run, effort: &Effort) -> Option<Asked> {
+        match self.phase {
+            Phase::Search => self.search.next(&self.observed).map(Asked::Search),
+            Phase::Curve => self.curve_point(run, effort).map(|_| Asked::Curve),
+            Phase::Overload => {
+                let first = self.of(run, Asked::Overload).next().is_none();
+                (first && self.overload_plan(effort).is_some()).then_some(Asked::Overload)
             }
-            made.push(order.purpose, order.plan, result);
+            Phase::Return => {
+                let returned = self.returned(run);
+                let wanted = returned.is_some_and(|(seen, trials)| trials == 0 || (seen.again && trials < RETURNS_MAX));
+                wanted.then_some(Asked::Return)
+            }
+            Phase::Stable => {
+                let value = self.stable.as_ref()?.next(run)?;
+                Some(Asked::Stable { value })
+            }
+            Phase::Axis => {
+                let value = self.axis.as_ref()?.next(run)?;
+                Some(Asked::Axis { value, again: false })
+            }
+            Phase::Done => None,
         }
-        let (low, high) = search.found(&made.run).within_slo_per_s.unwrap();
-        let truth = server.within(20e3);
-        assert!(disturbed && low <= truth && truth <= high, "{low} {truth} {high}");
+        .filter(|asked| self.affordable(*asked, run, effort))
     }
 
-    #[test]
-    fn an_objective_that_no_rate_holds_ends_near_zero() {
-        let (limit, run) = Server::new(0.0, 1).search(p99(1));
-        let (low, high) = limit.within_slo_per_s.unwrap();
-        assert!(low == 0.0 && high < 100.0, "{low} {high}");
-        assert_eq!(run.trials.iter().filter(|t| t.plan.rate.is_some()).count(), BISECTION_TRIALS);
+    fn affordable(&self, asked: Asked, run: &Run, effort: &Effort) -> bool {
+        let Some(plan) = self.plan(asked, run, effort) else { return false };
+        let cost_s = (plan.warmup.0 + plan.duration.0) as f64 / 1e9 + OVERHEAD_S;
+        // The overload and one trial after it say more than another point of the curve.
+        let level_s = (effort.settle.0 + effort.level.0) as f64 / 1e9 + OVERHEAD_S;
+        let reserved_s = if asked == Asked::Curve { 2.0 * level_s } else { 0.0 };
+        // The search has a budget of its own, and gives an answer however small it is.
+        matches!(asked, Asked::Search(_)) || self.spent_s(run) + cost_s + reserved_s <= self.goal.budget.as_secs_f64()
     }
 
-    #[test]
-    fn without_an_objective_only_the_ladder_is_climbed() {
-        let (limit, run) = Server::new(0.0, 1).search(None);
-        assert_eq!(limit.within_slo_per_s, None);
-        let rungs: Vec<u32> = run.trials.iter().map(|t| t.plan.connections).collect();
-        assert_eq!(rungs, [1, 2, 4, 8, 16, 32], "two flat steps end it");
-    }
-
-    #[test]
-    fn a_limit_of_the_generator_is_called_so() {
-        let mut search = LimitSearch::new(&plan(), None);
-        let (mut server, mut made) = (Server::new(0.0, 1), MadeRun::of(""));
-        while let Some(order) = search.next(&made.run, &Effort::quick()) {
-            let mut result = server.answer(&order.plan);
-            let held = order.plan.connections < 8;
-            result.gates = vec![Gate { name: "cpu".into(), held, detail: String::new(), generator_limited: true }];
-            made.push(order.purpose, order.plan, result);
+    fn order(&mut self, asked: Asked, run: &Run, effort: &Effort) -> Step {
+        let Some(plan) = self.plan(asked, run, effort) else { return Step::Done };
+        self.pending = Some(asked);
+        let label = self.label(asked, &plan);
+        let trial = Command::Trial(Box::new(TrialOrder { purpose: Purpose::Curve, plan, label }));
+        match self.knob(asked) {
+            Some(knob) => Step::Do(vec![Command::Turn(knob), trial, Command::Restore]),
+            None => Step::Do(vec![trial]),
         }
-        assert!(search.found(&made.run).generator_limited);
     }
 
-    #[test]
-    fn a_search_without_an_answer_finds_nothing_and_ends() {
-        let mut server = Server { capacity_per_s: 0.0, ..Server::new(0.0, 1) };
-        let (limit, _) = server.search(p99(10));
-        assert_eq!((limit.limit_per_s, limit.within_slo_per_s), (0.0, Some((0.0, 0.0))));
+    fn knob(&self, asked: Asked) -> Option<Knob> {
+        match asked {
+            Asked::Axis { value, .. } => self.axis.as_ref()?.knob(value),
+            Asked::Search(_) | Asked::Curve | Asked::Overload | Asked::Return | Asked::Stable { .. } | Asked::Pulse => {
+                None
+            }
+        }
+    }
+
+    fn plan(&self, asked: Asked, run: &Run, effort: &Effort) -> Option<LoadPlan> {
+        Some(match asked {
+            Asked::Search(probe) => {
+                let plan = timed(&self.base, effort.settle, Nanos::from_secs_f64(probe.seconds));
+                match probe.load {
+                    Load::Connections(connections) => LoadPlan { connections, rate: None, ..plan },
+                    Load::Rate(rate) => LoadPlan { rate: Some(rate), connections: self.open_connections(rate), ..plan },
+                }
+            }
+            Asked::Curve => self.curve_point(run, effort)?,
+            Asked::Overload => self.overload_plan(effort)?,
+            Asked::Return => {
+                let connections = self.saturated()?;
+                LoadPlan { connections, rate: None, ..timed(&self.base, effort.settle, effort.level) }
+            }
+            Asked::Axis { value, .. } => self.axis.as_ref()?.plan(value, effort),
+            Asked::Stable { value } => self.stable.as_ref()?.plan(value, effort),
+            Asked::Pulse => health::pulse_plan(&self.base),
+        })
+    }
+
+    fn label(&self, asked: Asked, plan: &LoadPlan) -> String {
+        let load = match plan.rate {
+            Some(rate) => format!("{:.0}/s", rate.0),
+            None => format!("{} connections", plan.connections),
+        };
+        match asked {
+            Asked::Search(Probe { why, again, .. }) => {
+                let again = if again { ", again" } else { "" };
+                format!("{}: {load}{again}", purpose(why))
+            }
+            Asked::Curve => format!("load curve: {load}"),
+            Asked::Overload => format!("overload: {load}"),
+            Asked::Return => format!("after the overload: {load}"),
+            Asked::Axis { value, .. } => format!("{} = {value}", self.axis.as_ref().map_or("", AxisSearch::name)),
+            Asked::Stable { .. } => format!("stable? {load}"),
+            Asked::Pulse => "does it still answer?".to_string(),
+        }
+    }
+
+    /// Takes in the trial that was ordered last.
+    fn look(&mut self, run: &Run) {
+        let (Some(trial), true) = (run.trials.last(), run.trials.len() > self.looked_at) else { return };
+        let from_ns = run.trials.iter().rev().nth(1).map_or(self.begun_ns, |before| before.window.to_ns);
+        self.looked_at = run.trials.len();
+        let Some(asked) = self.pending.take() else { return };
+        let spent_s = trial.window.to_ns.saturating_sub(from_ns) as f64 / 1e9;
+        self.taken.push(Taken { index: run.trials.len() - 1, asked });
+        let silent = health::is_silent(trial);
+        match asked {
+            Asked::Pulse => self.health.felt(!silent),
+            // An overload may silence a server: what matters is whether it answers afterwards.
+            Asked::Overload if silent => self.health.check(false),
+            Asked::Search(_) | Asked::Curve | Asked::Return | Asked::Axis { .. } | Asked::Stable { .. } if silent => {
+                self.again = Some(asked);
+                self.health.check(true);
+            }
+            Asked::Search(probe) => self.observed.push(judge::observation(probe, trial, &self.goal.slo, spent_s)),
+            Asked::Axis { value, again } => self.look_at_axis(value, again, trial),
+            Asked::Stable { value } => {
+                let index = self.looked_at - 1;
+                let Some(search) = &mut self.stable else { return };
+                if !search.cap(value, trial) {
+                    search.take(value, index);
+                }
+            }
+            Asked::Curve | Asked::Overload | Asked::Return => {}
+        }
+    }
+
+    fn look_at_axis(&mut self, value: u64, again: bool, trial: &Trial) {
+        let Some(axis) = &mut self.axis else { return };
+        if let Err(reason) = axis.answers(value, trial) {
+            self.failed = Some(reason);
+        } else if axis.cap(value, trial) {
+            // Fewer connections are asked about from here on.
+        } else if judge::validity(trial, &self.goal.slo) == Validity::Unsteady {
+            axis.leave_out();
+            self.again = (!again).then_some(Asked::Axis { value, again: true });
+        } else {
+            axis.take(value, self.looked_at - 1);
+        }
+    }
+
+    /// Trials of the search that were for this.
+    fn of<'a>(&'a self, run: &'a Run, asked: Asked) -> impl Iterator<Item = &'a Trial> {
+        self.taken.iter().filter(move |t| t.asked == asked).filter_map(|t| run.trials.get(t.index))
+    }
+
+    fn spent_s(&self, run: &Run) -> f64 {
+        run.trials.last().map_or(0.0, |t| t.window.to_ns.saturating_sub(self.begun_ns) as f64 / 1e9)
+    }
+
+    /// Connections at which saturation was measured.
+    fn saturated(&self) -> Option<u32> {
+        match self.search.found(&self.observed).saturation.interval?.at? {
+            Load::Connections(connections) => Some(connections),
+            Load::Rate(_) => None,
+        }
+    }
+
+    /// Connections for a rate: an open loop in which requests wait for a connection is none. By Little's law as many are in flight
+    /// as rate x latency, and at the border the latency is that of the objective; a few times those of saturation without one.
+    fn open_connections(&self, rate: Rate) -> u32 {
+        let own = self.saturated().unwrap_or(0).max(self.base.connections);
+        let latencies = self.goal.slo.iter().filter(|t| t.measure.is_latency());
+        let longest_s = latencies.map(|t| t.limit / 1e6).reduce(f64::max);
+        let needed = longest_s.map_or(f64::from(own) * OPEN_SPARE, |latency_s| rate.0 * latency_s);
+        (needed.ceil() as u32).clamp(own, own.saturating_mul(OPEN_TOP).clamp(own, CONNECTIONS_MAX.max(own)))
+    }
+
+    /// A point of the load curve that is still missing: first the rungs below saturation, then rates below it.
+    fn curve_point(&self, run: &Run, effort: &Effort) -> Option<LoadPlan> {
+        let top = self.saturated()?;
+        let trials = || self.taken.iter().filter_map(|t| run.trials.get(t.index));
+        let tried = |connections: u32| trials().any(|t| t.plan.rate.is_none() && t.plan.connections == connections);
+        let plan = timed(&self.base, effort.settle, effort.curve);
+        let mut rungs = std::iter::successors(Some(1u32), |c| c.checked_mul(2)).take_while(|c| *c < top);
+        if let Some(connections) = rungs.find(|c| !tried(*c)) {
+            return Some(LoadPlan { connections, rate: None, ..plan });
+        }
+        let saturation_per_s = self.search.found(&self.observed).saturation.interval?.estimate_per_s;
+        let near = |rate: f64| trials().any(|t| t.plan.rate.is_some_and(|r| (r.0 / rate - 1.0).abs() < 0.03));
+        let rate =
+            CURVE_SHARES.map(|share| (share * saturation_per_s).max(1.0)).into_iter().find(|rate| !near(*rate))?;
+        Some(LoadPlan { rate: Some(Rate(rate)), connections: self.open_connections(Rate(rate)), ..plan })
+    }
+
+    fn overload_plan(&self, effort: &Effort) -> Option<LoadPlan> {
+        let saturation = self.search.found(&self.observed).saturation;
+        // What the generator could not carry, it cannot exceed by half.
+        let interval = saturation.interval.filter(|_| saturation.end != End::GeneratorLimited)?;
+        let rate = Rate(interval.estimate_per_s * OVERLOAD);
+        let connections = self.open_connections(rate).saturating_mul(2);
+        Some(LoadPlan { rate: Some(rate), connections, ..timed(&self.base, effort.settle, effort.level) })
+    }
+
+    /// What the trials after the overload say, and how many there are; none without an overload or without enough before it.
+    fn returned(&self, run: &Run) -> Option<(Return, usize)> {
+        self.of(run, Asked::Overload).next()?;
+        let after: Vec<f64> = self.of(run, Asked::Return).map(|t| t.result.good_per_s).collect();
+        let returned = overload::returned(&repeated_per_s(&self.observed), &after)?;
+        Some((returned, after.len()))
+    }
+
+    /// What is known by now, for whoever watches; none before the first trial.
+    pub(crate) fn narrowed(&self, run: &Run) -> Option<Event> {
+        let trials = self.taken.len() as u32;
+        let (spent_s, budget_s) = (self.spent_s(run), self.goal.budget.as_secs_f64());
+        let event = |answer: &str, low, high, unit: &str| {
+            let (answer, unit) = (answer.to_string(), unit.to_string());
+            Some(Event::Narrowed { answer, low, high, unit, trials, spent_s, budget_s })
+        };
+        self.taken.last()?;
+        let ends = |search: &AxisSearch| {
+            let border = search.border(run);
+            let (one, other) = (border.holds_at?, border.fails_at?);
+            Some((one.min(other) as f64, one.max(other) as f64))
+        };
+        match self.phase {
+            Phase::Search => {
+                let found = self.search.found(&self.observed);
+                let second = found.within_slo.filter(|_| found.saturation.end != End::Open);
+                let name = if second.is_some() { "limit within the objective" } else { "limit" };
+                let interval = second.unwrap_or(found.saturation).interval;
+                event(name, interval.map(|i| i.low_per_s), interval.map(|i| i.high_per_s), "/s")
+            }
+            Phase::Axis | Phase::Stable => {
+                let search = if self.phase == Phase::Axis { self.axis.as_ref()? } else { self.stable.as_ref()? };
+                let (low, high) = ends(search).unzip();
+                event(search.name(), low, high, "")
+            }
+            Phase::Curve | Phase::Overload | Phase::Return | Phase::Done => None,
+        }
+    }
+
+    /// Why the search ended before it had its answers, if it did.
+    fn gone(&self) -> Option<LimitVerdict> {
+        match self.health.pulse() {
+            Pulse::Gone(verdict) => Some(verdict),
+            Pulse::Check | Pulse::Fine => None,
+        }
+    }
+}
+
+/// What a trial of the search is for, in words.
+fn purpose(why: Why) -> &'static str {
+    match why {
+        Why::Ladder => "ladder",
+        Why::Saturation => "limit",
+        Why::Bracket => "objective, roughly",
+        Why::Border => "objective",
+        Why::Confirm => "objective, confirmed",
+    }
+}
+
+impl Phase {
+    fn after(self) -> Self {
+        match self {
+            Self::Search => Self::Curve,
+            Self::Curve => Self::Overload,
+            Self::Overload => Self::Return,
+            Self::Return => Self::Stable,
+            Self::Stable | Self::Axis | Self::Done => Self::Done,
+        }
     }
 }

@@ -2,22 +2,30 @@
 
 use crate::effort::Effort;
 use crate::interventions::Rounds;
-use crate::limit::LimitSearch;
-use crate::{cost, interventions, levels, limit, proofs, quiet};
+use crate::limit::{LimitGoal, LimitSearch, Step};
+use crate::{cost, interventions, levels, proofs, quiet};
+use prony_model::comparison::EarlierAa;
 use prony_model::knob::ChangeState;
 use prony_model::run::Inventory;
-use prony_model::{Change, Event, Gap, Knob, Level, LoadPlan, Purpose, Run, RunEnd, Sample, Trial, Window};
+use prony_model::{
+    Change, Event, Gap, Knob, Level, LoadPlan, Nanos, Purpose, Run, RunEnd, Sample, Stacks, Trial, Window,
+};
 use std::collections::VecDeque;
+
+/// Time that a diagnosis takes at most unless the user says otherwise.
+pub const BUDGET: Nanos = Nanos(120_000_000_000);
 
 /// What the user wants to know.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Goal {
     /// How much can it carry, and how much within the objective?
-    Limit,
+    Limit(Box<LimitGoal>),
     /// What stops it?
     Diagnose {
         /// Whether to slow things down for proof; otherwise only watch.
         intervene: bool,
+        /// Time for all of it: interventions take what is left of it after the levels of load.
+        budget: Nanos,
     },
     /// What do I change, and did that help?
     Prove {
@@ -25,6 +33,8 @@ pub enum Goal {
         remedy: Remedy,
         /// Leave the change in place if it is proven better.
         keep: bool,
+        /// What earlier proofs say of this machine.
+        earlier: EarlierAa,
     },
 }
 
@@ -166,6 +176,11 @@ impl Session {
         self.run.series.add(sample);
     }
 
+    /// Adds what the CPUs of a host were seen to run.
+    pub fn profiled(&mut self, stacks: Stacks) {
+        self.run.stacks.push(stacks);
+    }
+
     /// Adds a fact that could not be read.
     pub fn miss(&mut self, gap: Gap) {
         if !self.run.gaps.contains(&gap) {
@@ -184,9 +199,12 @@ impl Session {
         &self.run
     }
 
-    /// The run at its end, with its cost.
+    /// The run at its end, with its cost and what a search for the limit found.
     pub fn into_run(mut self) -> Run {
         self.run.cost = cost::of(&self.run);
+        if let Some(search) = &self.search {
+            self.run.limit = Some(search.report(&self.run));
+        }
         if let Some(diagnosis) = &mut self.run.diagnosis {
             diagnosis.cost = self.run.cost.clone();
         }
@@ -294,7 +312,11 @@ impl Session {
             }
             Stage::Survey => {
                 self.stage(Stage::Warmup, "load", "warm up");
-                self.queue.push_back(levels::warmup(&self.base, &self.effort));
+                let sized = match &self.goal {
+                    Goal::Limit(goal) => goal.largest(&self.base),
+                    Goal::Diagnose { .. } | Goal::Prove { .. } => self.base.clone(),
+                };
+                self.queue.push_back(levels::warmup(&sized, &self.effort));
             }
             Stage::Warmup => self.after_warmup(),
             Stage::AtTheLimit => {
@@ -312,10 +334,11 @@ impl Session {
 
     fn after_warmup(&mut self) {
         match self.goal.clone() {
-            Goal::Limit => {
-                let search = LimitSearch::new(&self.base, self.run.stack.slo.clone());
-                self.search = Some(search);
-                self.stage(Stage::Search, "load", "search the limit");
+            Goal::Limit(goal) => {
+                let what = goal.vary.map_or("the limit".to_string(), |vary| format!("over {vary}"));
+                let detail = format!("search {what}, {} at most", goal.budget);
+                self.search = Some(LimitSearch::new(&self.base, *goal, &self.run, &self.effort));
+                self.stage(Stage::Search, "load", detail);
             }
             Goal::Prove { remedy: Remedy::Chosen(knob), .. } => self.prove(Some(knob)),
             Goal::Prove { remedy: Remedy::Nothing, .. } => self.prove(None),
@@ -334,9 +357,21 @@ impl Session {
         self.diagnose();
         let Some(diagnosis) = &self.run.diagnosis else { return self.done() };
         let verdict = diagnosis.verdict.clone();
-        let intervene = !matches!(self.goal, Goal::Diagnose { intervene: false });
+        let (intervene, budget) = match self.goal {
+            Goal::Diagnose { intervene, budget } => (intervene, budget),
+            Goal::Prove { .. } | Goal::Limit(_) => (true, BUDGET),
+        };
         self.run.interventions =
             if intervene { prony_diagnose::plan_interventions(&self.run, diagnosis) } else { vec![] };
+        let elapsed = self.run.trials.last().map_or(0, |trial| trial.window.to_ns);
+        let left = Nanos(budget.0.saturating_sub(elapsed));
+        match interventions::within(&self.effort, self.run.interventions.len(), left) {
+            Ok(pairs) => self.effort.pairs = pairs,
+            Err(reason) => {
+                self.run.interventions.clear();
+                self.miss(Gap::new("intervention", "", reason));
+            }
+        }
         let detail = format!("suspect: {} at {}", verdict.cause, verdict.hop);
         self.stage(Stage::Intervene, "intervene", detail);
         self.queue = interventions::plan(&self.run, &self.base, &self.effort, self.seed);
@@ -350,7 +385,7 @@ impl Session {
         }
         match &self.goal {
             Goal::Prove { .. } => self.prove_the_diagnosed(),
-            Goal::Limit | Goal::Diagnose { .. } => self.done(),
+            Goal::Limit(_) | Goal::Diagnose { .. } => self.done(),
         }
     }
 
@@ -377,7 +412,11 @@ impl Session {
     }
 
     fn after_proof(&mut self) {
-        let proof = proofs::conclude(&self.run, self.knob.clone(), self.seed);
+        let earlier = match self.goal {
+            Goal::Prove { earlier, .. } => earlier,
+            Goal::Limit(_) | Goal::Diagnose { .. } => EarlierAa::default(),
+        };
+        let proof = proofs::conclude(&self.run, self.knob.clone(), self.seed, earlier);
         let better = proof.verdict == prony_model::ProofVerdict::Better;
         self.run.proof = Some(proof);
         match (&self.goal, self.knob.clone()) {
@@ -390,16 +429,27 @@ impl Session {
     }
 
     fn search_on(&mut self) {
-        let next = self.search.as_mut().and_then(|s| s.next(&self.run, &self.effort));
-        match next {
-            Some(order) => self.queue.push_back(Command::Trial(Box::new(order))),
-            None => self.done(),
+        let Some(search) = &mut self.search else { return self.done() };
+        let step = search.next(&self.run, &self.effort);
+        self.events.extend(search.narrowed(&self.run));
+        match step {
+            Step::Do(commands) => {
+                let turned = commands.iter().find_map(|command| match command {
+                    Command::Turn(knob) => Some(knob.clone()),
+                    Command::Listen
+                    | Command::Survey
+                    | Command::Trial(_)
+                    | Command::Intervene { .. }
+                    | Command::Restore
+                    | Command::Keep
+                    | Command::Finish => None,
+                });
+                self.knob = turned;
+                self.queue.extend(commands);
+            }
+            Step::Done => self.done(),
+            Step::Fail(reason) => self.stop(RunEnd::Failed { reason }),
         }
-    }
-
-    /// What the limit search found, if there was one.
-    pub fn limit(&self) -> Option<limit::Limit> {
-        self.search.as_ref().map(|s| s.found(&self.run))
     }
 }
 

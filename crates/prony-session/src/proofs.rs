@@ -3,8 +3,10 @@
 use crate::effort::Effort;
 use crate::levels::{order, timed};
 use crate::machine::Command;
+use prony_model::comparison::EarlierAa;
 use prony_model::run::Arm;
 use prony_model::{Knob, LoadPlan, Proof, Purpose, Run, Trial};
+use prony_stats::aa;
 use prony_stats::prove::{TrialNumbers, verdict};
 use std::collections::VecDeque;
 
@@ -27,7 +29,7 @@ pub(crate) fn plan(knob: Option<&Knob>, base: &LoadPlan, effort: &Effort, seed: 
 }
 
 /// The verdict on the proof's trials.
-pub(crate) fn conclude(run: &Run, knob: Option<Knob>, seed: u64) -> Proof {
+pub(crate) fn conclude(run: &Run, knob: Option<Knob>, seed: u64, earlier: EarlierAa) -> Proof {
     let predicted = run.diagnosis.as_ref().and_then(|d| d.verdict.predicted_gain).filter(|_| knob.is_some());
     let hop = knob.as_ref().map(|k| k.host.clone()).or_else(|| run.stack.path().first().map(|h| (*h).to_string()));
     let trials: Vec<(u32, Arm, TrialNumbers)> = run
@@ -38,7 +40,9 @@ pub(crate) fn conclude(run: &Run, knob: Option<Knob>, seed: u64) -> Proof {
             Some((block, arm, numbers(run, hop.as_deref(), t)))
         })
         .collect();
-    verdict(knob, &trials, predicted, seed)
+    let rates: Vec<(u32, Arm, f64)> = trials.iter().map(|(block, arm, seen)| (*block, *arm, seen.good_per_s)).collect();
+    let alike = aa::experiments(&rates, knob.is_none(), seed);
+    Proof { worth: Some(aa::worth(&alike, earlier)), ..verdict(knob, &trials, predicted, seed) }
 }
 
 fn numbers(run: &Run, hop: Option<&str>, trial: &Trial) -> TrialNumbers {
@@ -100,7 +104,7 @@ mod tests {
                 made = made.trial(Purpose::Proof { block, arm }, rate);
             }
         }
-        let proof = conclude(&made.run, Some(knob()), 1);
+        let proof = conclude(&made.run, Some(knob()), 1, EarlierAa::default());
         assert_eq!((proof.verdict, proof.trials.len()), (ProofVerdict::Better, 20));
         assert!((proof.effect.effect - 0.2).abs() < 0.01, "{:?}", proof.effect);
     }

@@ -1,9 +1,10 @@
 //! The order of a session's commands, without hosts: a made-up world answers, and what matters is checked after every step.
 
 use expect_test::{Expect, expect};
+use prony_model::comparison::EarlierAa;
 use prony_model::knob::ChangeState;
-use prony_model::{Change, Knob, KnobId, LoadPlan, LoadResult, Run, RunEnd, Stack, Trial, Window};
-use prony_session::{Command, Effort, Goal, Outcome, Remedy, Session};
+use prony_model::{Change, Knob, KnobId, LoadPlan, LoadResult, Nanos, Run, RunEnd, Stack, Trial, Window};
+use prony_session::{Command, Effort, Goal, LimitGoal, Outcome, Remedy, Session};
 use proptest::prelude::*;
 
 const STACK: &str = r#"
@@ -128,7 +129,7 @@ fn check(goal: Goal, gain: f64, want: Expect) {
 }
 
 fn chosen(keep: bool) -> Goal {
-    Goal::Prove { remedy: Remedy::Chosen(knob()), keep }
+    Goal::Prove { remedy: Remedy::Chosen(knob()), keep, earlier: EarlierAa::default() }
 }
 
 #[test]
@@ -154,7 +155,7 @@ fn a_proven_change_is_kept_only_on_request() {
 
 #[test]
 fn nothing_compared_with_nothing_makes_no_difference() {
-    let goal = Goal::Prove { remedy: Remedy::Nothing, keep: false };
+    let goal = Goal::Prove { remedy: Remedy::Nothing, keep: false, earlier: EarlierAa::default() };
     let (run, _, _) = World::new(goal, 1.0).play(|_, _| None);
     assert_eq!(run.proof.unwrap().verdict, prony_model::ProofVerdict::NoDifference);
     assert!(run.changes.is_empty());
@@ -163,7 +164,7 @@ fn nothing_compared_with_nothing_makes_no_difference() {
 #[test]
 fn a_diagnosis_loads_at_three_levels_first() {
     check(
-        Goal::Diagnose { intervene: false },
+        Goal::Diagnose { intervene: false, budget: prony_session::BUDGET },
         1.0,
         expect!["survey warmup level inspect level level curve curve curve"],
     );
@@ -183,12 +184,37 @@ fn a_stack_that_never_answers_fails_with_the_reason() {
     assert!(reason.contains("12 connections were refused or failed") && reason.contains("curl"), "{reason}");
 }
 
+fn workers() -> Goal {
+    let vary = "workers=1..4".parse().ok();
+    Goal::Limit(Box::new(LimitGoal { vary, budget: Nanos::from_millis(90_000), ..LimitGoal::default() }))
+}
+
+#[test]
+fn workers_are_varied_and_put_back_after_each_trial() {
+    let (run, log, changed) = World::new(workers(), 1.5).play(|_, _| None);
+    assert!(!changed && run.end == RunEnd::Done, "{:?}", run.end);
+    assert_eq!(log.iter().filter(|l| *l == "curve*").count(), 12, "four values, three times: {log:?}");
+    assert!(run.changes.iter().all(|change| change.state == ChangeState::Undone), "{:?}", run.changes);
+    assert_eq!(run.limit.unwrap().axis.unwrap().tried.len(), 4);
+}
+
+#[test]
+fn a_search_that_is_cut_short_still_says_what_it_knows() {
+    let goal = Goal::Limit(Box::new(LimitGoal { budget: Nanos::from_millis(90_000), ..LimitGoal::default() }));
+    let (run, _, _) =
+        World::new(goal, 1.0).play(|step, _| (step == 9).then(|| Outcome::Interrupted(Box::new(Outcome::Done))));
+    let found = run.limit.unwrap();
+    assert_eq!((run.end, found.verdict), (RunEnd::Interrupted, prony_model::LimitVerdict::Open));
+    assert!(!found.curve.is_empty());
+}
+
 proptest! {
     /// Ctrl-C or an error at any step: everything is put back, and the run says how it ended.
     #[test]
-    fn whatever_happens_everything_is_put_back(at in 0usize..80, fails in any::<bool>()) {
+    fn whatever_happens_everything_is_put_back(at in 0usize..80, fails in any::<bool>(), search in any::<bool>()) {
         let mut upset_at = None;
-        let (run, _, changed) = World::new(chosen(true), 1.5).play(|step, command| {
+        let goal = if search { workers() } else { chosen(true) };
+        let (run, _, changed) = World::new(goal, 1.5).play(|step, command| {
             // A restore that fails is another matter: the journal still holds it.
             (step == at && *command != Command::Restore).then(|| {
                 upset_at = Some(step);

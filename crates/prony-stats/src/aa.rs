@@ -11,7 +11,7 @@
 use crate::Random;
 use crate::paired;
 use crate::prove::pair_up;
-use prony_model::comparison::{AaCheck, Strength};
+use prony_model::comparison::{AaCheck, EarlierAa, Strength, Worth};
 use prony_model::run::Arm;
 use statrs::function::gamma::ln_gamma;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const ROUNDING: f64 = 1e-9;
 const POWER: f64 = 0.8;
 /// From so many comparisons on, a machine that is wrong in half of them is noticed with 80 % power (`check(0, 5).noticed` is
 /// 0.49); with fewer a verdict is not called strong. A guess at what a person wants to be sure of.
-pub const EXPERIMENTS_MIN: u32 = 5;
+const EXPERIMENTS_MIN: u32 = 5;
 
 /// Comparisons of A with A that the trials of one proof hold, each with whether it found a difference. `trials` are (block,
 /// arm, good requests per second) in the order they ran; `nothing_changed`: B was no other configuration.
@@ -56,19 +56,55 @@ fn differs(pairs: &[(f64, f64)]) -> Option<bool> {
 
 /// Holds `differ` false alarms of `experiments` comparisons against what chance allows: the most that happens with a
 /// probability above 5 % when each comparison errs in 5 % (one-sided binomial test; Clopper, Pearson 1934).
-pub fn check(differ: u32, experiments: u32) -> AaCheck {
+fn check(differ: u32, experiments: u32) -> AaCheck {
     let allowed = (0..=experiments).rev().find(|k| at_least(*k, experiments, ALPHA) > ALPHA + ROUNDING).unwrap_or(0);
     AaCheck { experiments, differ, allowed, noticed: noticed(allowed, experiments) }
 }
 
 /// What the check makes of a verdict from interleaved trials.
-pub fn strength(check: &AaCheck) -> Strength {
+fn strength(check: &AaCheck) -> Strength {
     if check.differ > check.allowed {
         Strength::Weak
     } else if check.experiments < EXPERIMENTS_MIN {
         Strength::Unchecked
     } else {
         Strength::Strong
+    }
+}
+
+/// What a verdict is worth, from the comparisons of A with A just made and those of earlier proofs.
+pub fn worth(now: &[bool], earlier: EarlierAa) -> Worth {
+    let differ = now.iter().filter(|differs| **differs).count() as u32 + earlier.differ;
+    let check = check(differ, now.len() as u32 + earlier.experiments);
+    let strength = strength(&check);
+    Worth { strength, reason: reason(&check, strength, earlier.proofs), aa: check }
+}
+
+fn reason(check: &AaCheck, strength: Strength, proofs: u32) -> String {
+    let AaCheck { experiments, differ, allowed, noticed } = *check;
+    let from = match proofs {
+        0 => String::new(),
+        1 => " (those of an earlier proof counted in)".to_string(),
+        many => format!(" (those of {many} earlier proofs counted in)"),
+    };
+    let power = format!(
+        "so many comparisons would notice, 8 times in 10, a rate of false alarms of {:.0} % or more",
+        noticed * 100.0
+    );
+    match strength {
+        Strength::Strong => format!(
+            "trials were interleaved in random order, and on this machine A differs from A in {differ} of {experiments} \
+             comparisons{from}; up to {allowed} are chance; {power}"
+        ),
+        Strength::Unchecked => format!(
+            "trials were interleaved in random order, but how often this machine raises a false alarm is hardly known: A differs from \
+             A in {differ} of {experiments} comparisons{from}, and {EXPERIMENTS_MIN} are needed; {power}. `prony compare --live STACK \
+             --aa 2` makes six more"
+        ),
+        Strength::Weak => format!(
+            "this machine's own A/A differs in {differ} of {experiments} comparisons{from}, where up to {allowed} would be chance. \
+             Others work on it, or its speed jumps: make it quiet, or take longer trials (without --quick)"
+        ),
     }
 }
 
@@ -126,6 +162,20 @@ mod tests {
             (of(1, 5), of(2, 5), of(3, 20), of(4, 20)),
             (Strength::Strong, Strength::Weak, Strength::Strong, Strength::Weak)
         );
+    }
+
+    #[test]
+    fn the_reason_fits_the_strength() {
+        let of = |differ, experiments, proofs| worth(&[], EarlierAa { experiments, differ, proofs });
+        assert!(of(0, 2, 0).reason.contains("in 0 of 2 comparisons, and 5 are needed"), "{:?}", of(0, 2, 0));
+        let strong = of(1, 20, 9);
+        assert_eq!(strong.strength, Strength::Strong);
+        assert!(
+            strong.reason.contains("in 1 of 20 comparisons (those of 9 earlier proofs counted in); up to 3 are chance")
+        );
+        assert!(of(2, 2, 0).reason.starts_with("this machine's own A/A differs in 2 of 2 comparisons"));
+        let now = worth(&[true, false, false], EarlierAa { experiments: 4, differ: 0, proofs: 2 });
+        assert_eq!((now.aa.experiments, now.aa.differ, now.strength), (7, 1, Strength::Strong));
     }
 
     /// The B arm is much faster: that must not count as a false difference.

@@ -5,10 +5,12 @@
 
 pub mod aa;
 pub mod anderson_darling;
+pub mod border;
 pub mod change_points;
 pub mod compare;
 pub mod curve;
 pub mod elasticity;
+pub mod fluctuation;
 pub mod histogram;
 #[cfg(test)]
 mod histogram_tests;
@@ -16,13 +18,17 @@ pub mod history;
 pub mod holm;
 pub mod loads;
 pub mod order;
+pub mod overload;
 pub mod paired;
 pub mod prove;
 pub mod random;
+pub mod search;
+pub mod simulated;
 pub mod steady;
 mod student;
 pub mod threshold;
 pub mod unpaired;
+pub mod usl;
 
 pub use elasticity::Elasticity;
 pub use histogram::{Histogram, merge_latencies};

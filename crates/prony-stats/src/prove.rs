@@ -73,7 +73,7 @@ pub fn verdict(
     };
     let effect = effect.unwrap_or_else(|| Effect { metric: "good_per_s".to_string(), ..Effect::default() });
     let trials = trials.iter().map(|(_, arm, numbers)| (*arm, numbers.good_per_s)).collect();
-    Proof { knob, verdict, effect, guards, predicted_gain, summary, seed, trials }
+    Proof { knob, verdict, effect, guards, predicted_gain, summary, seed, worth: None, trials }
 }
 
 /// Pairs of neighbours: in each block the first A with the first B, the second with the second.

@@ -59,7 +59,8 @@ pub fn mser5(values: &[f64]) -> Option<Steady> {
 /// Pettitt 1979, "A non-parametric approach to the change-point problem", Applied Statistics 28: with ranks R_i,
 /// U_t = 2 (R_1 + ... + R_t) - t (n + 1), K = max |U_t|. Its p comes from random orders of the same values, because
 /// Pettitt's formula has no power below 16 values; (hits + 1) / (tried + 1) as in Phipson, Smyth 2010. The seed is fixed.
-fn change_point(values: &[f64]) -> Option<f64> {
+/// Fewer than 6 values can never show one.
+pub fn change_point(values: &[f64]) -> Option<f64> {
     let mut ranks = centred_ranks(values);
     let (seen, at) = pettitt(&ranks);
     let mut random = Random::new(values.len() as u64);

@@ -18,8 +18,18 @@ pub(crate) struct Interval {
     pub(crate) detectable: f64,
 }
 
+/// A location with its standard error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Location {
+    pub(crate) center: f64,
+    pub(crate) standard_error: f64,
+    /// Of Student's t.
+    pub(crate) degrees: f64,
+}
+
 impl Interval {
-    fn around(center: f64, standard_error: f64, degrees: f64) -> Self {
+    fn around(location: Location) -> Self {
+        let Location { center, standard_error, degrees } = location;
         let t = quantile(TWO_SIDED_95, degrees);
         let detectable = (t + quantile(POWER, degrees)) * standard_error;
         Self { center, low: center - t * standard_error, high: center + t * standard_error, detectable }
@@ -41,7 +51,7 @@ pub(crate) fn mean(values: &[f64]) -> Option<Interval> {
     }
     let center = values.iter().sum::<f64>() / n;
     let variance = values.iter().map(|v| (v - center).powi(2)).sum::<f64>() / (n - 1.0);
-    Some(Interval::around(center, (variance / n).sqrt(), n - 1.0))
+    Some(Interval::around(Location { center, standard_error: (variance / n).sqrt(), degrees: n - 1.0 }))
 }
 
 /// Mean without the `cut` smallest and `cut` largest values, with an interval from their winsorised variance.
@@ -49,7 +59,7 @@ pub(crate) fn mean(values: &[f64]) -> Option<Interval> {
 /// Tukey, McLaughlin 1963, "Less vulnerable confidence and significance procedures for location based on a single
 /// sample", Sankhya A 25: se = sqrt(SSD_w / (h (h - 1))) with h = n - 2 cut values left, and h - 1 degrees of freedom.
 /// None when fewer than 2 values are left.
-pub(crate) fn trimmed_mean(values: &[f64], cut: usize) -> Option<Interval> {
+pub(crate) fn trimmed(values: &[f64], cut: usize) -> Option<Location> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let left = sorted.get(cut..sorted.len().checked_sub(cut)?).filter(|left| left.len() >= 2)?;
@@ -59,7 +69,12 @@ pub(crate) fn trimmed_mean(values: &[f64], cut: usize) -> Option<Interval> {
     let winsorised = || sorted.iter().map(|v| v.clamp(least, most));
     let winsorised_mean = winsorised().sum::<f64>() / sorted.len() as f64;
     let squares = winsorised().map(|v| (v - winsorised_mean).powi(2)).sum::<f64>();
-    Some(Interval::around(center, (squares / (h * (h - 1.0))).sqrt(), h - 1.0))
+    Some(Location { center, standard_error: (squares / (h * (h - 1.0))).sqrt(), degrees: h - 1.0 })
+}
+
+/// The 95 % interval of [`trimmed`].
+pub(crate) fn trimmed_mean(values: &[f64], cut: usize) -> Option<Interval> {
+    trimmed(values, cut).map(Interval::around)
 }
 
 /// Mean and variance (n - 1) of at least two values.
@@ -98,7 +113,8 @@ pub(crate) fn welch(a: &[f64], b: &[f64]) -> Option<(Interval, f64)> {
     // Without any spread (or one so small that its square is 0) every choice gives the same interval.
     let degrees = if degrees.is_finite() { degrees } else { n_a + n_b };
     let difference = mean_b - mean_a;
-    Some((Interval::around(difference, squared.sqrt(), degrees), two_sided_p(difference, squared.sqrt(), degrees)))
+    let location = Location { center: difference, standard_error: squared.sqrt(), degrees };
+    Some((Interval::around(location), two_sided_p(difference, squared.sqrt(), degrees)))
 }
 
 /// p of mean(a) = mean(b) with one variance for both. None below 2 values on a side.

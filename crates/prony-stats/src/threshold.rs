@@ -16,19 +16,19 @@ pub fn evaluate(thresholds: &[Threshold], result: &LoadResult) -> Vec<ThresholdR
         return Vec::new();
     }
     let (latency, lag) = (histogram(&result.latency), histogram(&result.schedule_lag));
-    let sight = Sight {
-        latency: &latency,
-        lag: &lag,
-        completed: result.completed,
-        errors: &result.errors,
-        seconds: result.duration_s,
-    };
+    let sight = Sight::of(result, &latency, &lag);
     thresholds.iter().map(|t| sight.judge(t)).collect()
+}
+
+/// One measure of a finished load, in its unit; none when there is nothing to measure.
+pub fn measure(measure: Measure, result: &LoadResult) -> Option<f64> {
+    Sight::of(result, &histogram(&result.latency), &histogram(&result.schedule_lag)).measure(measure)
 }
 
 /// Watches a running load, to end it as soon as a threshold is broken for good or has not held since the grace time.
 ///
-/// Not watched: the schedule lag, of which a running load tells no histogram, and counts that must still be reached.
+/// Not watched: the schedule lag, of which a running load tells no histogram, the bandwidth, of which it tells nothing, and
+/// counts that must still be reached.
 pub struct EarlyStop {
     watched: Vec<Threshold>,
     warmup: Nanos,
@@ -57,6 +57,7 @@ impl EarlyStop {
             lag: &Histogram::new(),
             completed: progress.completed,
             errors: &progress.errors,
+            bytes_in: None,
             seconds: counted.as_secs_f64(),
         };
         self.watched.iter().map(|t| sight.judge(t)).find(|seen| !seen.held)
@@ -65,7 +66,7 @@ impl EarlyStop {
 
 fn told_early(threshold: &Threshold) -> bool {
     match (threshold.measure, threshold.comparison) {
-        (Measure::LagQuantile(_), _) => false,
+        (Measure::LagQuantile(_) | Measure::Bandwidth, _) => false,
         (Measure::Count, Comparison::Above | Comparison::AtLeast | Comparison::Equal) => false,
         (
             Measure::Quantile(_)
@@ -91,10 +92,23 @@ struct Sight<'a> {
     lag: &'a Histogram,
     completed: u64,
     errors: &'a ErrorCounts,
+    /// Not told while a load runs.
+    bytes_in: Option<u64>,
     seconds: f64,
 }
 
-impl Sight<'_> {
+impl<'a> Sight<'a> {
+    fn of(result: &'a LoadResult, latency: &'a Histogram, lag: &'a Histogram) -> Self {
+        Self {
+            latency,
+            lag,
+            completed: result.completed,
+            errors: &result.errors,
+            bytes_in: Some(result.bytes_in),
+            seconds: result.duration_s,
+        }
+    }
+
     fn judge(&self, threshold: &Threshold) -> ThresholdResult {
         let measured = self.measure(threshold.measure);
         ThresholdResult {
@@ -116,6 +130,7 @@ impl Sight<'_> {
             Measure::Errors => self.error_share(),
             Measure::Checks => (self.completed > 0).then(|| 1.0 - self.errors.check as f64 / self.completed as f64),
             Measure::Rate => (self.seconds > 0.0).then(|| self.good() as f64 / self.seconds),
+            Measure::Bandwidth => self.bytes_in.filter(|_| self.seconds > 0.0).map(|n| n as f64 * 8.0 / self.seconds),
             Measure::Count => Some(self.good() as f64),
         }
     }

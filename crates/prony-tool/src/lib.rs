@@ -31,10 +31,20 @@ pub const TC: Tool = Tool { name: "tc", package: "iproute2" };
 pub const SS: Tool = Tool { name: "ss", package: "iproute2" };
 /// Packet filters.
 pub const NFT: Tool = Tool { name: "nft", package: "nftables" };
+/// Offloads of interfaces.
+pub const ETHTOOL: Tool = Tool { name: "ethtool", package: "ethtool" };
 /// A web server.
 pub const NGINX: Tool = Tool { name: "nginx", package: "nginx-light" };
 /// A load balancer.
 pub const HAPROXY: Tool = Tool { name: "haproxy", package: "haproxy" };
+/// A cache.
+pub const REDIS: Tool = Tool { name: "redis-server", package: "redis-server" };
+/// Runs a program as another user: PostgreSQL refuses root.
+pub const SETPRIV: Tool = Tool { name: "setpriv", package: "util-linux" };
+/// The shell, for scripts of our own.
+pub const SH: Tool = Tool { name: "sh", package: "dash" };
+/// The application of a lab.
+pub const PYTHON: Tool = Tool { name: "python3", package: "python3" };
 /// A browser.
 pub const CHROMIUM: Tool = Tool { name: "chromium", package: "chromium" };
 

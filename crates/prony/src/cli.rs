@@ -2,14 +2,16 @@
 
 mod calibrate_args;
 mod compare_args;
+mod limit_args;
 mod load_args;
 
 pub(crate) use calibrate_args::CalibrateArgs;
 pub(crate) use compare_args::CompareArgs;
+pub(crate) use limit_args::LimitArgs;
 pub(crate) use load_args::{ArrivalsArg, ConnectionArgs, LoadArgs, RequestArgs, ShowArgs, TlsArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use prony_model::Rate;
+use prony_model::{Nanos, Rate};
 use std::path::PathBuf;
 
 /// A dynamometer for web services: loads a stack to its limit, proves what holds it there, and proves the fix.
@@ -36,7 +38,7 @@ pub(crate) enum Command {
     /// Apply a known load; wrk's flags and output work
     Load(Box<LoadArgs>),
     /// How much can it carry, and how much within the objective?
-    Limit(LimitArgs),
+    Limit(Box<LimitArgs>),
     /// Load, observe, name the cause
     Diagnose(DiagnoseArgs),
     /// Apply one remedy, prove it, undo it (or keep it)
@@ -121,8 +123,9 @@ pub(crate) struct ProveArgs {
 #[command(after_help = "Examples:
   prony diagnose stack.toml
   prony diagnose stack.toml --json | jq .verdict
-  prony diagnose stack.toml --watch-only     change nothing, only look
-  prony diagnose --from run.prony            again, from a record")]
+  prony diagnose stack.toml --passive        change nothing, only look
+  prony diagnose --from run.prony            again, from a record
+  prony diagnose stack.toml --baseline GOOD  and what differs from a good run")]
 pub(crate) struct DiagnoseArgs {
     /// A stack file, a lab by name, or a URL
     #[arg(value_name = "STACK", required_unless_present = "from")]
@@ -130,9 +133,15 @@ pub(crate) struct DiagnoseArgs {
     /// Diagnose a recorded run instead of loading anything
     #[arg(long, value_name = "RUN", conflicts_with = "stack")]
     pub from: Option<String>,
+    /// Time for all of it; interventions take what is left of it after the levels of load
+    #[arg(long, value_name = "TIME", default_value = "120s")]
+    pub budget: Nanos,
+    /// A recorded run of the same stack that was good: what differs from it is listed as well
+    #[arg(long, value_name = "RUN")]
+    pub baseline: Option<String>,
     /// Slow nothing down: only watch. The verdict cannot be grounded then
     #[arg(long)]
-    pub watch_only: bool,
+    pub passive: bool,
     #[command(flatten)]
     pub choice: ChoiceArgs,
     #[command(flatten)]
@@ -165,17 +174,6 @@ pub(crate) struct TuneArgs {
     /// List the knobs of this version and end
     #[arg(long)]
     pub knobs: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  prony limit http://127.0.0.1:8080/ -c 64
-  prony limit stack.toml                     with [slo], also the limit within it")]
-pub(crate) struct LimitArgs {
-    #[command(flatten)]
-    pub target: TargetArgs,
-    #[command(flatten)]
-    pub output: OutputArgs,
 }
 
 /// Forms of a report.

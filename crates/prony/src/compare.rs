@@ -2,13 +2,12 @@
 //!
 //! Invariant: what a verdict is worth is decided before it is shown, and shown with it.
 
-mod aa;
-mod differences;
+pub(crate) mod differences;
 
 use crate::cli::{ChoiceArgs, CompareArgs, OutputArgs};
 use crate::measure::{self, Measured};
 use crate::output::{print, write};
-use crate::{BadArgument, Exit, report, source};
+use crate::{BadArgument, Exit, aa, report, source};
 use anyhow::{Result, bail};
 use prony_model::comparison::{Answer, CompareMode, Comparison, History, SCHEMA, Strength};
 use prony_model::{Knob, Run, RunEnd};
@@ -144,7 +143,8 @@ fn live(args: &CompareArgs, name: &str) -> Result<Comparison> {
             "say what B is: --knob NAME=VALUE (`prony tune --knobs` lists them), or --aa N to compare A with A"
         ));
     }
-    let goal = |remedy| Goal::Prove { remedy, keep: false };
+    let earlier = aa::earlier()?;
+    let goal = |remedy| Goal::Prove { remedy, keep: false, earlier };
     let mut goals: Vec<Goal> = knobs.iter().map(|knob| goal(Remedy::Chosen(knob.clone()))).collect();
     goals.extend(std::iter::repeat_n(goal(Remedy::Nothing), aa_runs));
     let output = OutputArgs { json: args.json, record: None, report: None, quiet: args.quiet };
@@ -161,7 +161,7 @@ fn live(args: &CompareArgs, name: &str) -> Result<Comparison> {
     conclude(&mut answers);
     judge_gates(&mut answers, &args.gates);
     let complete = measured.len() == goals.len() && measured.iter().all(|m| m.run.end == RunEnd::Done);
-    let (aa, strength, strength_reason) = aa::judge(&measured)?;
+    let worth = aa::judge(&measured, earlier);
     Ok(Comparison {
         schema: SCHEMA.to_string(),
         mode: CompareMode::Live,
@@ -170,9 +170,9 @@ fn live(args: &CompareArgs, name: &str) -> Result<Comparison> {
         valid: complete && !answers.iter().any(|a| a.generator_limited),
         notes: live_notes(&answers, &measured, complete),
         answers,
-        strength,
-        strength_reason,
-        aa: Some(aa),
+        strength: worth.strength,
+        strength_reason: worth.reason,
+        aa: Some(worth.aa),
         differences: Vec::new(),
         runs: measured.into_iter().map(|m| m.run.id).collect(),
     })

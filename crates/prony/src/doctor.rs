@@ -62,6 +62,11 @@ fn checks() -> Vec<Check> {
         readable("network namespaces", "/proc/self/ns/net", "labs and hosts in namespaces"),
         cgroups(),
         readable("kernel stacks", "/proc/self/stack", "naming the lock or wait that holds workers (access-log-lock)"),
+        readable(
+            "kernel types (BTF)",
+            "/sys/kernel/btf/vmlinux",
+            "the deep look by eBPF: what the CPUs run, waits for kernel locks, drop reasons",
+        ),
         readable("run-queue delay", "/proc/self/schedstat", "telling busy from waiting for a CPU"),
         readable("pressure (PSI)", "/proc/pressure/io", "stalls for disk and memory; boot with psi=1"),
         readable("TCP counters", "/proc/thread-self/net/netstat", "accept queue, retransmits, time-wait"),

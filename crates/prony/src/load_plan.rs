@@ -182,6 +182,7 @@ fn thresholds_fit(args: &LoadArgs, plan: &LoadPlan) -> Result<()> {
             | Measure::Max
             | Measure::Errors
             | Measure::Rate
+            | Measure::Bandwidth
             | Measure::Count => continue,
         };
         return Err(BadArgument::error(format!("--threshold {threshold}: {missing}")));

@@ -1,11 +1,13 @@
 //! The `prony` binary: flags in, exit code out. The work is done in the crates; this one wires them.
 
+mod aa;
 mod calibrate;
 mod cli;
 mod compare;
 mod doctor;
 mod home;
 mod lab;
+mod limit;
 mod live;
 mod load;
 mod load_plan;
@@ -77,7 +79,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Prove(args) => measure::prove(&args),
         Command::Load(args) => load::run(&args),
-        Command::Limit(args) => measure::limit(&args),
+        Command::Limit(args) => limit::run(&args),
         Command::Diagnose(args) => measure::diagnose(&args),
         Command::Tune(args) => measure::tune(&args),
         Command::Compare(args) => compare::run(&args),

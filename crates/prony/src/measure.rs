@@ -2,15 +2,17 @@
 
 use crate::BadArgument;
 use crate::Exit;
-use crate::cli::{ChoiceArgs, DiagnoseArgs, LimitArgs, OutputArgs, ProveArgs, TuneArgs};
+use crate::cli::{ChoiceArgs, DiagnoseArgs, OutputArgs, ProveArgs, TargetArgs, TuneArgs};
+use crate::compare::differences;
 use crate::output::{print, write};
 use crate::progress::Progress;
-use crate::{home, load, report, source};
+use crate::{aa, home, limit, load, report, source};
 use anyhow::{Context, Result, bail};
 use prony_lab::UpLab;
-use prony_model::{Event, Knob, KnobId, ProofVerdict, Run, RunEnd, Stack, Utc};
+use prony_model::diagnosis::Against;
+use prony_model::{Event, Knob, KnobId, Level, ProofVerdict, Run, RunEnd, Stack, Utc};
 use prony_report::text::{self, Style};
-use prony_session::{Effort, Goal, Limit, Remedy, Session};
+use prony_session::{Effort, Goal, Remedy, Session};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,20 +21,52 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `prony prove STACK`.
 pub(crate) fn prove(args: &ProveArgs) -> Result<Exit> {
-    let goal = Goal::Prove { remedy: Remedy::Diagnosed, keep: args.keep };
+    let goal = Goal::Prove { remedy: Remedy::Diagnosed, keep: args.keep, earlier: aa::earlier()? };
     finish(measure(&args.target.stack, &args.target.choice, goal, &args.output)?, &args.output)
 }
 
 /// `prony diagnose STACK`, or `--from RUN`.
 pub(crate) fn diagnose(args: &DiagnoseArgs) -> Result<Exit> {
-    if let Some(path) = &args.from {
-        let mut run = prony_record::read(&report::find(path)?)?;
-        run.diagnosis = Some(prony_diagnose::diagnose(&run));
-        return finish(Measured { run, record: None, limit: None }, &args.output);
+    // Read first: a run that is not there must not cost two minutes.
+    let good = args.baseline.as_deref().map(recorded).transpose()?;
+    let mut measured = match &args.from {
+        Some(path) => {
+            let mut run = recorded(path)?;
+            run.diagnosis = Some(prony_diagnose::diagnose(&run));
+            Measured { run, record: None }
+        }
+        None => {
+            let stack = args.stack.as_deref().context("name a stack file, a lab or a URL")?;
+            measure(
+                stack,
+                &args.choice,
+                Goal::Diagnose { intervene: !args.passive, budget: args.budget },
+                &args.output,
+            )?
+        }
+    };
+    if let Some(good) = good {
+        hold_against(&mut measured.run, &good)?;
     }
-    let stack = args.stack.as_deref().context("name a stack file, a lab or a URL")?;
-    let goal = Goal::Diagnose { intervene: !args.watch_only };
-    finish(measure(stack, &args.choice, goal, &args.output)?, &args.output)
+    finish(measured, &args.output)
+}
+
+fn recorded(name: &str) -> Result<Run> {
+    Ok(prony_record::read(&report::find(name)?)?)
+}
+
+/// Adds what differs from a good run to a diagnosis.
+fn hold_against(run: &mut Run, good: &Run) -> Result<()> {
+    let against = Against {
+        run: good.id.clone(),
+        good_per_s: good.level(Level::At).map_or(0.0, |trial| trial.result.good_per_s),
+        settings: differences::between(good, run)?,
+        moved: prony_diagnose::moved(run, good),
+    };
+    if let Some(diagnosis) = &mut run.diagnosis {
+        diagnosis.against = Some(against);
+    }
+    Ok(())
 }
 
 /// `prony tune STACK`.
@@ -49,20 +83,24 @@ pub(crate) fn tune(args: &TuneArgs) -> Result<Exit> {
         (None, true) => Remedy::Nothing,
         (None, false) => Remedy::Diagnosed,
     };
-    let goal = Goal::Prove { remedy, keep: args.keep };
+    let goal = Goal::Prove { remedy, keep: args.keep, earlier: aa::earlier()? };
     finish(measure(stack, &args.choice, goal, &args.output)?, &args.output)
 }
 
-/// `prony limit STACK`.
-pub(crate) fn limit(args: &LimitArgs) -> Result<Exit> {
-    finish(measure(&args.target.stack, &args.target.choice, Goal::Limit, &args.output)?, &args.output)
+/// `prony limit STACK`: the goal comes from its own flags.
+pub(crate) fn limit(target: &TargetArgs, goal: Goal, output: &OutputArgs) -> Result<Exit> {
+    let measured = measure(&target.stack, &target.choice, goal, output)?;
+    match (&measured.run.end, &measured.run.limit) {
+        // Nothing was searched: a target that cannot be reached has a verdict too.
+        (RunEnd::Failed { reason }, None) => limit::unreachable(reason, output),
+        (_, _) => finish(measured, output),
+    }
 }
 
 /// A run that has ended, and where it was recorded.
 pub(crate) struct Measured {
     pub run: Run,
     pub record: Option<PathBuf>,
-    limit: Option<Limit>,
 }
 
 /// Runs a session on what `name` names.
@@ -84,7 +122,7 @@ pub(crate) fn measure_all(
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("cannot catch Ctrl-C")?;
     }
-    let mut progress = Progress::new(output.quiet);
+    let mut progress = Progress::new(output.quiet, !output.json);
     let lab = match &stack.lab {
         Some(_) => Some(LabGuard::up(&stack, &mut progress)?),
         None => None,
@@ -147,9 +185,8 @@ fn on_stack(
     let effort = if choice.quick { Effort::quick() } else { Effort::default() };
     let agents = prony_session::connect(&stack, &home::journal());
     let session = Session::new(goal, effort.clone(), base, run);
-    let (run, limit) =
-        prony_session::drive(session, agents, &effort, writer, &mut |event| progress.show(event), interrupted)?;
-    Ok(Measured { run, record: recorded, limit })
+    let run = prony_session::drive(session, agents, &effort, writer, &mut |event| progress.show(event), interrupted)?;
+    Ok(Measured { run, record: recorded })
 }
 
 fn record_path(output: &OutputArgs, run: &Run) -> Result<PathBuf> {
@@ -216,9 +253,6 @@ fn finish(measured: Measured, output: &OutputArgs) -> Result<Exit> {
         print(&json(&measured)?);
     } else {
         let style = if std::io::stdout().is_terminal() { Style::Ansi } else { Style::Plain };
-        if let Some(limit) = &measured.limit {
-            print(&limit_text(limit, run));
-        }
         print(&text::verdict(run, style));
         let shown = measured.record.iter().map(|p| format!("recorded in {}", p.display()));
         let report = output.report.iter().map(|p| format!("report in {}", p.display()));
@@ -227,31 +261,12 @@ fn finish(measured: Measured, output: &OutputArgs) -> Result<Exit> {
     Ok(exit(&measured))
 }
 
-/// The result of a limit search for a terminal.
-fn limit_text(limit: &Limit, run: &Run) -> String {
-    let least = if limit.generator_limited { "at least " } else { "" };
-    let cause = if limit.generator_limited { " (generator-limited)" } else { "" };
-    let mut text = format!(
-        "limit               {least}{:.0} requests/s{cause} with {} connections\n",
-        limit.limit_per_s, limit.connections
-    );
-    match limit.within_slo_per_s {
-        Some((low, high)) => text += &format!("limit within SLO    {low:.0} held, {high:.0} did not\n"),
-        None => text += "limit within SLO    no [slo] in the stack file\n",
-    }
-    text + &format!("trials              {}\n\n", run.trials.len())
-}
-
 /// One object: the diagnosis where there is one, else the limit, with proof and changes beside it.
 fn json(measured: &Measured) -> Result<String> {
     let run = &measured.run;
-    let mut object = match (&run.diagnosis, &measured.limit) {
+    let mut object = match (&run.diagnosis, &run.limit) {
         (Some(diagnosis), _) => serde_json::to_value(diagnosis)?,
-        (None, Some(limit)) => {
-            let mut object = serde_json::to_value(limit)?;
-            object["schema"] = "prony.limit/1".into();
-            object
-        }
+        (None, Some(found)) => limit::json(run, found)?,
         (None, None) => serde_json::json!({ "schema": "prony.proof/1" }),
     };
     if let Some(proof) = &run.proof {
@@ -262,9 +277,11 @@ fn json(measured: &Measured) -> Result<String> {
     Ok(serde_json::to_string_pretty(&object)?)
 }
 
-fn exit(Measured { run, limit, .. }: &Measured) -> Exit {
-    let limited = run.level(prony_model::Level::At).is_some_and(|t| t.result.generator_limited())
-        || limit.as_ref().is_some_and(|l| l.generator_limited);
+fn exit(Measured { run, .. }: &Measured) -> Exit {
+    let limited = run.level(prony_model::Level::At).is_some_and(|t| t.result.generator_limited());
+    if let (RunEnd::Done, Some(found)) = (&run.end, &run.limit) {
+        return limit::exit(found);
+    }
     match (&run.end, &run.proof) {
         (RunEnd::Interrupted | RunEnd::Open, _) => Exit::NotValid,
         _ if limited => Exit::NotValid,
@@ -305,9 +322,10 @@ impl Drop for LabGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prony_model::{LimitReport, LimitVerdict};
 
-    fn measured(run: Run, limit: Option<Limit>) -> Measured {
-        Measured { run: Run { end: RunEnd::Done, ..run }, record: None, limit }
+    fn measured(run: Run) -> Measured {
+        Measured { run: Run { end: RunEnd::Done, ..run }, record: None }
     }
 
     fn proven(verdict: ProofVerdict) -> Run {
@@ -316,22 +334,14 @@ mod tests {
 
     #[test]
     fn exit_codes_tell_how_it_ended() {
-        assert_eq!(exit(&measured(Run::default(), None)), Exit::Done);
-        assert_eq!(exit(&measured(proven(ProofVerdict::Inconclusive), None)), Exit::Done);
-        assert_eq!(exit(&measured(proven(ProofVerdict::Worse), None)), Exit::GateBroken);
-        let limited = Limit { generator_limited: true, ..Limit::default() };
-        assert_eq!(exit(&measured(Run::default(), Some(limited))), Exit::NotValid);
-        let cut = Measured { run: Run { end: RunEnd::Interrupted, ..Run::default() }, record: None, limit: None };
+        assert_eq!(exit(&measured(Run::default())), Exit::Done);
+        assert_eq!(exit(&measured(proven(ProofVerdict::Inconclusive))), Exit::Done);
+        assert_eq!(exit(&measured(proven(ProofVerdict::Worse))), Exit::GateBroken);
+        let verdict = LimitVerdict::NothingHolds;
+        let limit = Some(LimitReport { verdict, ..LimitReport::default() });
+        assert_eq!(exit(&measured(Run { limit: limit.clone(), ..Run::default() })), Exit::GateBroken);
+        let cut = Measured { run: Run { end: RunEnd::Interrupted, limit, ..Run::default() }, record: None };
         assert_eq!(exit(&cut), Exit::NotValid);
-    }
-
-    #[test]
-    fn a_limit_of_the_generator_is_a_lower_bound() {
-        let limit = Limit { limit_per_s: 24_817.3, connections: 64, generator_limited: true, ..Limit::default() };
-        let text = limit_text(&limit, &Run::default());
-        assert!(text.contains("at least 24817 requests/s (generator-limited) with 64 connections"), "{text}");
-        let within = Limit { within_slo_per_s: Some((900.0, 917.0)), ..Limit::default() };
-        assert!(limit_text(&within, &Run::default()).contains("900 held, 917 did not"));
     }
 
     #[test]

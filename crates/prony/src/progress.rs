@@ -1,6 +1,7 @@
 //! What a person sees on stderr while a run is under way.
 
 use prony_model::{Event, Gap};
+use prony_report::number::rate;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 
@@ -11,15 +12,20 @@ const GAP_CHARS: usize = 100;
 pub(crate) struct Progress {
     terminal: bool,
     quiet: bool,
+    /// Whether the interval of a search is shown as it closes.
+    intervals: bool,
+    /// The interval as it was shown last.
+    interval: String,
     label: String,
     /// Facts whose absence was told already, on whichever host.
     told: BTreeSet<String>,
 }
 
 impl Progress {
-    /// Progress on stderr, or none.
-    pub fn new(quiet: bool) -> Self {
-        Self { terminal: std::io::stderr().is_terminal(), quiet, label: String::new(), told: BTreeSet::new() }
+    /// Progress on stderr, or none; with the interval of a search, or without.
+    pub fn new(quiet: bool, intervals: bool) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        Self { terminal, quiet, intervals, interval: String::new(), label: String::new(), told: BTreeSet::new() }
     }
 
     /// Shows one event. A note is shown even when progress is not wanted.
@@ -35,7 +41,8 @@ impl Progress {
             Event::TrialStarted { label, seconds, .. } => {
                 self.label.clone_from(label);
                 if self.terminal {
-                    write!(err, "{}           {label} ({seconds:.1} s) ...", self.wipe())
+                    let interval = &self.interval;
+                    write!(err, "{}           {label} ({seconds:.1} s) ...   {interval}", self.wipe())
                 } else {
                     Ok(())
                 }
@@ -49,13 +56,40 @@ impl Progress {
                 writeln!(err, "{}           {}", self.wipe(), gap_line(gap))
             }
             Event::Missing { .. } => Ok(()),
+            Event::Narrowed { .. } => self.narrowed(event, &mut err),
         };
         let _ = err.flush();
+    }
+
+    /// On a terminal the interval stands behind the trial that runs; elsewhere it is a line when it has changed.
+    fn narrowed(&mut self, event: &Event, err: &mut impl Write) -> std::io::Result<()> {
+        let (closing, time) = if self.intervals { closing(event) } else { Default::default() };
+        let changed = !closing.is_empty() && !self.interval.starts_with(&closing);
+        self.interval = format!("{closing}{time}");
+        if self.terminal || !changed { Ok(()) } else { writeln!(err, "           {}", self.interval) }
     }
 
     fn wipe(&self) -> &'static str {
         if self.terminal { "\r\x1b[K" } else { "" }
     }
+}
+
+/// The interval of a search in words, and the time it took; empty for other events.
+fn closing(event: &Event) -> (String, String) {
+    let Event::Narrowed { answer, low, high, unit, trials, spent_s, budget_s } = event else {
+        return Default::default();
+    };
+    let interval = match (low, high) {
+        (Some(low), Some(high)) => {
+            let width =
+                if *high > 0.0 { format!(", width {:.1} %", (high - low) / high * 100.0) } else { String::new() };
+            format!("{} to {}{unit}{width}", rate(*low), rate(*high))
+        }
+        (Some(low), None) => format!("at least {}{unit}", rate(*low)),
+        (None, Some(high)) => format!("below {}{unit}", rate(*high)),
+        (None, None) => "not yet known".to_string(),
+    };
+    (format!("{answer} {interval}"), format!(", {trials} trials, {spent_s:.0} of {budget_s:.0} s"))
 }
 
 /// A missing fact in one line.
@@ -70,6 +104,33 @@ fn gap_line(gap: &Gap) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interval_is_seen_closing() {
+        let event = |low, high| Event::Narrowed {
+            answer: "limit".into(),
+            low,
+            high,
+            unit: "/s".into(),
+            trials: 9,
+            spent_s: 41.3,
+            budget_s: 90.0,
+        };
+        let line = |low, high| closing(&event(low, high)).0;
+        assert_eq!(line(Some(23_900.0), Some(24_500.0)), "limit 23,900 to 24,500/s, width 2.4 %");
+        assert_eq!(line(Some(800.0), None), "limit at least 800/s");
+        assert_eq!(line(None, None), "limit not yet known");
+        let mut shown = Vec::new();
+        let mut log = Progress { terminal: false, ..Progress::new(false, true) };
+        for high in [24_500.0, 24_500.0, 24_300.0] {
+            log.narrowed(&event(Some(23_900.0), Some(high)), &mut shown).unwrap();
+        }
+        let text = String::from_utf8(shown).unwrap();
+        assert_eq!(text.lines().count(), 2, "a line only when it has changed: {text}");
+        let mut shown = Vec::new();
+        Progress::new(false, false).narrowed(&event(None, None), &mut shown).unwrap();
+        assert!(shown.is_empty());
+    }
 
     #[test]
     fn a_long_gap_takes_one_line() {

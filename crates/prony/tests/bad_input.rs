@@ -174,7 +174,7 @@ fn a_dead_pid_file_is_a_gap_and_the_run_goes_on() {
         "entry = \"http://127.0.0.1:{port}/\"\n[host.c]\nrole = \"generator\"\n[host.s]\nprocess = {{ pid_file = \"/nonexistent.pid\" }}\n[workload]\nconnections = 2\n"
     );
     std::fs::write(&file, text).unwrap();
-    let said = prony(&["diagnose", "--quick", "--watch-only", "--json", file.to_str().unwrap()]);
+    let said = prony(&["diagnose", "--quick", "--passive", "--json", file.to_str().unwrap()]);
     let json: serde_json::Value =
         serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {} {}", said.out, said.err));
     let gaps = json["gaps"].to_string();

@@ -51,7 +51,7 @@ fn needs_root_a_healthy_lab_has_no_fault() {
     }
     let _alone = alone();
     let home = scratch();
-    let said = prony_at(home.path(), &["diagnose", "proxy", "--quick", "--watch-only", "--json"]);
+    let said = prony_at(home.path(), &["diagnose", "proxy", "--quick", "--passive", "--json"]);
     let cause = json(&said.out)["verdict"]["cause"].as_str().unwrap_or_default().to_string();
     // Which honest end it is depends on how quiet the machine is; a fault it never is.
     let honest = ["cpu-saturated-kernel", "cpu-saturated-user", "generator-saturated", "none", "inconclusive"];

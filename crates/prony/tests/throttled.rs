@@ -5,15 +5,14 @@
 
 mod prony;
 
-use prony::{Said, prony_under, root, scratch};
+use prony::{Said, Spinners, last_cpu, prony_under, root, scratch};
 use prony_load::null_server::{NullAnswer, NullServer, NullSpeech};
-use prony_model::CpuList;
 use prony_model::cgroup::{Hierarchy, Version};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -107,36 +106,6 @@ fn needs_root_a_cpu_quota_is_named() {
     }
 }
 
-/// Programs that use all of a CPU. Gone when dropped.
-struct Spinners(Vec<Child>);
-
-impl Spinners {
-    fn on(cpu: u32) -> Self {
-        let spin = |_| {
-            let mut command = Command::new("taskset");
-            command.args(["-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"]);
-            command.stdin(Stdio::null()).spawn().expect("util-linux and a shell are on every Linux")
-        };
-        Self((0..3).map(spin).collect())
-    }
-}
-
-impl Drop for Spinners {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            child.kill().ok();
-            child.wait().ok();
-        }
-    }
-}
-
-fn last_cpu() -> u32 {
-    let status = fs::read_to_string("/proc/self/status").expect("/proc is mounted");
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("since Linux 2.6.26");
-    let cpus: CpuList = list.trim().parse().expect("the kernel's own form");
-    *cpus.as_slice().last().expect("this runs somewhere")
-}
-
 /// It uses little of a CPU, because others use it.
 #[test]
 fn a_cpu_that_others_use_is_named() {
@@ -148,6 +117,19 @@ fn a_cpu_that_others_use_is_named() {
         let said = load(&["nice", "-n", "19"], words, &server.url());
         check(&said, "cpu", "keep other work off its CPU (`--cpus`, `taskset`), or give it more CPUs");
     }
+}
+
+/// Nor is there any other answer than "at least" from a search.
+#[test]
+fn a_search_that_the_generator_limits_says_at_least() {
+    let cpu = last_cpu();
+    let server = server();
+    let _spinners = Spinners::on(cpu);
+    let cpu = cpu.to_string();
+    let words = ["limit", &server.url(), "--quick", "-q", "-c", "8", "--budget", "20s"];
+    let said = prony_under(&["nice", "-n", "19", "taskset", "-c", &cpu], &words);
+    assert_eq!(said.code, 4, "{} {}", said.out, said.err);
+    assert!(said.out.contains("carries at least") && said.out.contains("the generator was the limit"), "{}", said.out);
 }
 
 /// Tells the inner test below that it shall load.

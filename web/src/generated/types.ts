@@ -19,6 +19,8 @@ export interface ReportData {
   headline: Headline;
   /** What stops the stack; none when nothing was diagnosed. */
   verdict: VerdictView | null;
+  /** The way from the symptom to the cause. */
+  walk: WalkView[];
   /** The chain of evidence, in order. */
   evidence: EvidenceView[];
   /** What was changed on purpose to test the verdict. */
@@ -27,10 +29,14 @@ export interface ReportData {
   candidates: CandidateView[];
   /** Causes that were ruled out. */
   excluded: ExcludedView[];
+  /** What is not as in a good run; none when none was named. */
+  against: AgainstView | null;
   /** Ways to mend it; the first is the one that prony applies. */
   remedies: RemedyView[];
   /** Whether the remedy helped; none when nothing was proven. */
   proof: ProofView | null;
+  /** What a search for the limit found; none when nobody searched. */
+  limit: LimitView | null;
   /** The load curve. */
   curve: CurvePoint[];
   /** Host that `cpu_us_per_request` of the curve belongs to. */
@@ -41,6 +47,8 @@ export interface ReportData {
   latency: LatencyCurve[];
   /** CPU of each host at each level. */
   cpu: HostCpu[];
+  /** What the CPUs of hosts ran, the hop of the verdict first; empty when no profile was taken. */
+  flames: FlameView[];
   /** What was changed on hosts. */
   changes: ChangeView[];
   /** What could not be seen. */
@@ -55,6 +63,46 @@ export interface ReportData {
   trials: TrialRow[];
   /** What each host is. */
   inventory: HostFacts[];
+}
+
+/** A step from the symptom to the cause. */
+export interface WalkView {
+  /** `symptom`, `path`, `time split`, `counters`, `closely` or `cause`. */
+  step: string;
+  /** What a person calls it. */
+  title: string;
+  /** What was looked at. */
+  looked_at: string;
+  /** What it said, a line each. */
+  said: string[];
+  /** Causes that it ruled out. */
+  ruled_out: string[];
+}
+
+/** What is not as in a good run of the same stack. */
+export interface AgainstView {
+  /** Id of the good run. */
+  run: string;
+  /** The throughput of both in words. */
+  throughput: string;
+  /** Settings that differ, each with both values. */
+  settings: string[];
+  /** Facts that moved, the greatest change first. */
+  moved: MovedView[];
+}
+
+/** A fact that moved. */
+export interface MovedView {
+  /** Which. */
+  metric: string;
+  /** Of which host. */
+  host: string;
+  /** In the good run. */
+  good: string;
+  /** Now. */
+  now: string;
+  /** The relative change, with its interval where there is one. */
+  change: string;
 }
 
 /** Which run this is. */
@@ -241,6 +289,10 @@ export interface ProofView {
   predicted_gain: number | null;
   /** Prediction against measurement, in words. */
   prediction: string | null;
+  /** What the verdict is worth on this machine, and why, in words. */
+  worth: string | null;
+  /** How that is meant. */
+  worth_tone: Tone;
   /** Throughput of each trial in the order it ran. */
   trials: ProofTrial[];
   /** Seed of the order. */
@@ -285,6 +337,122 @@ export interface ProofTrial {
   arm: ArmName;
   /** Good requests per second. */
   good_per_s: number | null;
+}
+
+/** What a search for the limit found. */
+export interface LimitView {
+  /** How it ended: `found`, `wide`, `nothing-holds`, `generator-limited`, `unsteady`, `died`, `flapping`, `nothing-served`, `open`. */
+  verdict: string;
+  /** How that is meant. */
+  tone: Tone;
+  /** The result in a sentence or two. */
+  sentence: string;
+  /** The answers, each with its interval. */
+  answers: LimitAnswerView[];
+  /** Everything else that was found, a line each: knee, growth, overload, trials. */
+  notes: LimitNote[];
+  /** The load curve: closed loop by connections, then open loop by rate. */
+  curve: LimitPoint[];
+  /** Hosts of which `cpu_us_per_request` was read, in its order. */
+  cpu_hosts: string[];
+  /** Values of an axis that was searched. */
+  axis: LimitAxisPoint[];
+  /** Name of that axis, and what its values were held against. */
+  axis_title: string;
+  /** How the search came to its answers: a list for each, in their order. */
+  steps: LimitStepView[][];
+  /** Limit of p99 in the objective, in microseconds. */
+  slo_p99_us: number | null;
+  /** Good requests per second at the knee. */
+  knee_per_s: number | null;
+}
+
+/** One trial of the search for an answer. */
+export interface LimitStepView {
+  /** Number of the trial. */
+  trial: number;
+  /** What it was for, and its load, in words. */
+  text: string;
+  /** Requests per second: asked for in open loop, good ones in closed loop. */
+  per_s: number | null;
+  /** Whether the objective held; none in closed loop. */
+  held: boolean | null;
+  /** Whether it counts. */
+  counts: boolean;
+  /** Lower end of the interval after it. */
+  low_per_s: number | null;
+  /** Upper end. */
+  high_per_s: number | null;
+}
+
+/** One answer of a search for the limit. */
+export interface LimitAnswerView {
+  /** What it answers. */
+  label: string;
+  /** The estimate as text. */
+  value: string;
+  /** The interval as text. */
+  interval: string;
+  /** Where it was confirmed, after how many trials, how long that took. */
+  note: string;
+  /** The estimate. */
+  estimate_per_s: number | null;
+  /** Lower end. */
+  low_per_s: number | null;
+  /** Upper end. */
+  high_per_s: number | null;
+}
+
+/** One more thing that a search for the limit found. */
+export interface LimitNote {
+  /** What it is about. */
+  label: string;
+  /** What was found. */
+  text: string;
+  /** How it is meant. */
+  tone: Tone;
+}
+
+/** All trials at one load. */
+export interface LimitPoint {
+  /** The load in words. */
+  load: string;
+  /** Connections. */
+  connections: number;
+  /** Rate asked for in open loop. */
+  rate_per_s: number | null;
+  /** Trials. */
+  trials: number;
+  /** Good requests per second. */
+  good_per_s: number | null;
+  /** Median latency. */
+  p50_us: number | null;
+  /** 90th percentile. */
+  p90_us: number | null;
+  /** 99th percentile. */
+  p99_us: number | null;
+  /** 99.9th percentile. */
+  p999_us: number | null;
+  /** Share of failed requests. */
+  error_share: number;
+  /** CPU time per request of each of `cpu_hosts`, as text. */
+  cpu_us_per_request: string[];
+  /** Why the figure is a lower bound; empty when it is not. */
+  note: string;
+}
+
+/** Trials at one value of an axis. */
+export interface LimitAxisPoint {
+  /** The value. */
+  value: number;
+  /** In how many trials the condition held, of how many, as text; empty when there was no condition. */
+  held: string;
+  /** What was measured, as text. */
+  measured: string;
+  /** Good requests per second. */
+  good_per_s: number | null;
+  /** Why the figure is a lower bound; empty when it is not. */
+  note: string;
 }
 
 /** One load and what came back. */
@@ -505,4 +673,26 @@ export interface Fact {
   name: string;
   /** Value. */
   value: string;
+}
+
+/** CPU samples of one host. */
+export interface FlameView {
+  /** Host. */
+  host: string;
+  /** All samples. */
+  samples: number;
+  /** Samples per second and CPU. */
+  samples_per_s: number;
+  /** Names of functions, those of the kernel with `_[k]` at the end. */
+  frames: string[];
+  /** Call stacks, the most frequent first. */
+  stacks: FlameStack[];
+}
+
+/** One call stack. */
+export interface FlameStack {
+  /** Numbers of frames, the outermost first. */
+  frames: number[];
+  /** How often it was seen. */
+  samples: number;
 }

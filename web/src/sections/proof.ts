@@ -19,6 +19,7 @@ export function proof(data: ReportData): HTMLElement | null {
     p.trials.length > 0 ? trials(p) : null,
     effects(p),
     h("p", { class: "facts" }, facts(p)),
+    p.worth ? h("p", { class: "facts" }, h("span", { class: `word ${p.worth_tone}` }, p.worth)) : null,
     table(
       "Effects of B against A",
       ["Metric", ">A", ">B", ">Effect (95 % interval)", ">Margin", "Verdict"],

@@ -5,8 +5,10 @@
 
 pub mod fuzz;
 pub mod labs;
+pub mod limit;
 pub mod load;
 pub mod observe;
+pub mod stats;
 mod sys;
 pub mod truth;
 pub mod undo;
@@ -50,6 +52,11 @@ pub fn median(values: &[f64]) -> Option<f64> {
         n if n % 2 == 1 => Some(sorted[middle]),
         _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
     }
+}
+
+/// Whether a bar holds, for a table.
+pub fn holds(bar: bool) -> &'static str {
+    if bar { "yes" } else { "**no**" }
 }
 
 /// A program; with `realtime` before everything that has no real-time priority of its own. Both changes end in an exec, so

@@ -43,6 +43,9 @@ pub struct TruthArgs {
     /// Seconds of each run
     #[arg(long, default_value_t = 20)]
     pub seconds: u32,
+    /// Runs of each tool in each case, taken in turn; a percentile is judged by the median of its errors
+    #[arg(long, default_value_t = 3)]
+    pub rounds: u32,
     /// Requests per second, of closed loops too (by their number of connections)
     #[arg(long, default_value_t = RATE)]
     pub rate: u32,
@@ -91,21 +94,24 @@ const CASES: &[Case] = &[
 /// Measures, prints the tables, and writes them.
 pub fn run(root: &Path, args: &TruthArgs) -> anyhow::Result<()> {
     ensure!(
-        args.seconds > 0 && args.rate > 0 && args.connections > 0,
-        "seconds, rate and connections must be 1 or more"
+        args.seconds > 0 && args.rounds > 0 && args.rate > 0 && args.connections > 0,
+        "seconds, rounds, rate and connections must be 1 or more"
     );
     let bench = Bench::prepare(root, args)?;
     let busy_before = load_average();
     let floor = bench.floor()?;
-    let mut tables = Vec::new();
-    for case in CASES.iter().filter(|case| wanted(args.case.as_deref(), case.name)) {
-        let services = bench.write_services(case)?;
-        let mut rows = Vec::new();
-        for (tool, program) in &bench.tools {
-            eprintln!("{}: {}", case.name, tool.name);
-            rows.push(bench.measure(case, &services, tool, program)?);
+    let cases = CASES.iter().filter(|case| wanted(args.case.as_deref(), case.name));
+    let mut tables: Vec<(&Case, Vec<Row>)> =
+        cases.map(|case| (case, bench.tools.iter().map(|(tool, _)| Row::new(tool.name)).collect())).collect();
+    // A round has every case and tool once: what disturbs the machine for minutes cannot spoil all runs of one of them.
+    for round in 1..=args.rounds {
+        for (case, rows) in &mut tables {
+            let services = bench.write_services(case)?;
+            for (row, (tool, program)) in rows.iter_mut().zip(&bench.tools) {
+                eprintln!("round {round} of {}, {}: {}", args.rounds, case.name, tool.name);
+                row.runs.push(bench.measure(case, &services, tool, program)?);
+            }
         }
-        tables.push((case, rows));
     }
     let text = table::page(args, &bench.missing, &tables, floor, &busy_before);
     println!("{text}");
@@ -132,6 +138,18 @@ struct Bench<'a> {
 /// One line of a table.
 struct Row {
     tool: &'static str,
+    /// One per round.
+    runs: Vec<Run>,
+}
+
+impl Row {
+    fn new(tool: &'static str) -> Self {
+        Self { tool, runs: Vec::new() }
+    }
+}
+
+/// What one run of a tool told, and what was true.
+struct Run {
     told: Told,
     truth: Percentiles,
     /// How late the server itself sent, in microseconds.
@@ -202,7 +220,7 @@ impl<'a> Bench<'a> {
         Ok(Floor { least_us: beyond[0], median_us: beyond[beyond.len() / 2] })
     }
 
-    fn measure(&self, case: &Case, services: &[u64], tool: &Tool, program: &Path) -> anyhow::Result<Row> {
+    fn measure(&self, case: &Case, services: &[u64], tool: &Tool, program: &Path) -> anyhow::Result<Run> {
         let server = self.start(case.stalls)?;
         let log = self.folder.join("truth_h2load.log");
         std::fs::remove_file(&log).ok();
@@ -235,7 +253,7 @@ impl<'a> Bench<'a> {
         let truth = percentiles(latencies).with_context(|| format!("no request of {} was due in time", tool.name))?;
         let late = served.iter().filter(|s| s.sent > 0).map(Served::late).collect();
         let late_us = percentiles(late).context("the server sent nothing")?;
-        Ok(Row { tool: tool.name, told, truth, late_us })
+        Ok(Run { told, truth, late_us })
     }
 }
 

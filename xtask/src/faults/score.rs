@@ -1,6 +1,8 @@
 //! Judging a verdict against the truth of a case, and the table of all cases.
 
+use crate::bench::median;
 use anyhow::Context as _;
+use prony_stats::unpaired;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt;
@@ -9,7 +11,7 @@ use std::fmt;
 const NO_FAULT: [&str; 4] = ["none", "cpu-saturated-user", "cpu-saturated-kernel", "generator-saturated"];
 
 /// What is wrong in a case; the part of `truth.json` that is scored.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct Truth {
     pub cause: String,
     #[serde(default)]
@@ -48,22 +50,82 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// One short load.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    pub good_per_s: f64,
+    pub p99_us: f64,
+}
+
+/// What taking the fault away brought.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Achieved {
+    /// Relative gain in throughput.
+    pub gain: f64,
+    /// Whether throughput or p99 differ beyond what loads of one state differ by: the 95 % interval of either leaves 0 out.
+    pub moves: bool,
+}
+
+impl Achieved {
+    /// None when a load served nothing.
+    pub fn of(with: &[Load], without: &[Load]) -> Option<Self> {
+        let values = |loads: &[Load], of: fn(&Load) -> f64| loads.iter().map(of).collect::<Vec<f64>>();
+        let effect = |of: fn(&Load) -> f64| unpaired::compare("", &values(with, of), &values(without, of));
+        let (rps, p99) = (effect(|l| l.good_per_s), effect(|l| l.p99_us));
+        let gain = rps.as_ref()?.effect;
+        let moves = [rps, p99].into_iter().flatten().any(|e| e.low > 0.0 || e.high < 0.0);
+        Some(Self { gain, moves })
+    }
+}
+
 /// One line of the table.
 pub struct Row {
     pub case: String,
     pub truth: String,
+    pub healthy: bool,
+    /// Magnitudes that were drawn, in words.
+    pub magnitudes: String,
     pub verdict: String,
     pub hop: String,
+    pub confidence: String,
     pub grounded: Option<bool>,
+    /// Whether one of the three strongest candidates is right.
+    pub top3: Option<bool>,
+    pub predicted: Option<f64>,
+    pub achieved: Option<Achieved>,
+    /// Trials of the diagnosis that made something worse, and how many kinds of them.
+    pub interventions: usize,
+    /// CPU share of observing, summed over the hosts.
+    pub observer: Option<f64>,
     pub seconds: f64,
     pub outcome: Outcome,
+    /// What the two simple methods said of the same run.
+    pub by_threshold: Option<Outcome>,
+    pub by_correlation: Option<Outcome>,
 }
 
 impl Row {
     /// A case that has no verdict yet.
     pub fn new(case: String, truth: &Truth, outcome: Outcome) -> Self {
-        let truth = format!("{} at {}", truth.cause, truth.hop);
-        Self { case, truth, verdict: String::new(), hop: String::new(), grounded: None, seconds: 0.0, outcome }
+        Self {
+            case,
+            truth: format!("{} at {}", truth.cause, truth.hop),
+            healthy: truth.kind == "healthy",
+            magnitudes: String::new(),
+            verdict: String::new(),
+            hop: String::new(),
+            confidence: String::new(),
+            grounded: None,
+            top3: None,
+            predicted: None,
+            achieved: None,
+            interventions: 0,
+            observer: None,
+            seconds: 0.0,
+            outcome,
+            by_threshold: None,
+            by_correlation: None,
+        }
     }
 
     /// Takes over and judges a diagnosis.
@@ -72,18 +134,38 @@ impl Row {
     /// It has no verdict.
     pub fn judge(&mut self, truth: &Truth, diagnosis: &Value, healthy: bool) -> anyhow::Result<()> {
         let verdict = &diagnosis["verdict"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+        let items = |key: &str| diagnosis[key].as_array().map(Vec::as_slice).unwrap_or_default();
         self.verdict = verdict["cause"].as_str().context("the diagnosis has no verdict.cause")?.to_string();
-        self.hop = verdict["hop"].as_str().unwrap_or_default().to_string();
+        (self.hop, self.confidence) = (text(&verdict["hop"]), text(&verdict["confidence"]));
         self.grounded = verdict["grounded"].as_bool();
+        self.predicted = verdict["predicted_gain"].as_f64();
+        self.interventions = items("interventions").len();
+        let shares = diagnosis["cost"]["hosts"].as_object().into_iter().flatten();
+        self.observer = shares.filter_map(|(_, host)| host["observe_cpu_share"].as_f64()).reduce(|a, b| a + b);
         if healthy {
-            self.truth = "no fault".to_string();
+            (self.truth, self.healthy) = ("no fault".to_string(), true);
         }
         self.outcome = judge(truth, &self.verdict, &self.hop, healthy);
+        let named = items("candidates").iter().take(3).map(|c| (text(&c["cause"]), text(&c["hop"])));
+        let right = |(cause, hop): &(String, String)| judge(truth, cause, hop, healthy) == Outcome::Right;
+        self.top3 = Some(self.outcome == Outcome::Right || named.into_iter().any(|c| right(&c)));
         Ok(())
+    }
+
+    /// Whether it counts.
+    pub fn is_scored(&self) -> bool {
+        !matches!(self.outcome, Outcome::Skipped(_))
+    }
+
+    /// Predicted less achieved gain, in percentage points; none where one of them is not known.
+    pub fn gain_error_points(&self) -> Option<f64> {
+        Some(100.0 * (self.predicted? - self.achieved.as_ref()?.gain))
     }
 }
 
-fn judge(truth: &Truth, cause: &str, hop: &str, healthy: bool) -> Outcome {
+/// Judges a cause at a hop against the truth; `healthy`: the case stands without its fault.
+pub fn judge(truth: &Truth, cause: &str, hop: &str, healthy: bool) -> Outcome {
     if healthy && truth.kind != "healthy" {
         return if NO_FAULT.contains(&cause) { Outcome::Right } else { Outcome::FalseAlarm };
     }
@@ -136,8 +218,8 @@ pub fn all_right(rows: &[Row]) -> bool {
 
 /// The table for a person.
 pub fn table(rows: &[Row]) -> String {
-    let mut lines: Vec<[String; 7]> =
-        vec![["case", "truth", "verdict", "hop", "grounded", "seconds", "right"].map(str::to_string)];
+    let head = ["case", "truth", "verdict", "hop", "grounded", "gain: said, got", "seconds", "right"];
+    let mut lines: Vec<[String; 8]> = vec![head.map(str::to_string)];
     for row in rows {
         let grounded = row.grounded.map_or("", |g| if g { "yes" } else { "no" });
         lines.push([
@@ -146,28 +228,67 @@ pub fn table(rows: &[Row]) -> String {
             row.verdict.clone(),
             row.hop.clone(),
             grounded.to_string(),
+            gains(row),
             format!("{:.1}", row.seconds),
             row.outcome.to_string(),
         ]);
     }
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..7).map(width).collect();
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
     let mut text = String::new();
     for line in &lines {
         let cells: Vec<String> = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
         text += cells.join("  ").trim_end();
         text.push('\n');
     }
+    text.push('\n');
+    text + &summary(rows).join("\n") + "\n"
+}
+
+/// Predicted and achieved gain, in percent.
+pub fn gains(row: &Row) -> String {
+    let percent = |gain: Option<f64>| gain.map_or("-".to_string(), |g| format!("{:+.0} %", 100.0 * g));
+    match (row.predicted, &row.achieved) {
+        (None, None) => String::new(),
+        (said, got) => format!("{}, {}", percent(said), percent(got.as_ref().map(|g| g.gain))),
+    }
+}
+
+/// What all rows say together, a sentence each.
+pub fn summary(rows: &[Row]) -> Vec<String> {
     let totals = Totals::of(rows);
-    text + &format!(
-        "\n{} of {} right; {} wrong, {} false alarms, {} failed; {} skipped, not counted\n",
-        totals.right,
-        totals.scored(),
-        totals.wrong,
-        totals.false_alarms,
-        totals.failed,
-        totals.skipped
-    )
+    let scored: Vec<&Row> = rows.iter().filter(|r| r.is_scored()).collect();
+    let n = scored.len();
+    let right = |of: fn(&Row) -> bool| scored.iter().filter(|r| of(r)).count();
+    let by = |of: fn(&Row) -> &Option<Outcome>| {
+        let judged: Vec<&Outcome> = scored.iter().filter_map(|r| of(r).as_ref()).collect();
+        format!("{} of {}", judged.iter().filter(|o| ***o == Outcome::Right).count(), judged.len())
+    };
+    let errors: Vec<f64> = scored.iter().filter_map(|r| r.gain_error_points()).map(f64::abs).collect();
+    let mut lines = vec![
+        format!(
+            "{} of {n} right; {} wrong, {} false alarms, {} failed; {} skipped, not counted",
+            totals.right, totals.wrong, totals.false_alarms, totals.failed, totals.skipped
+        ),
+        format!(
+            "grounded and right: {}; right among the three strongest: {}",
+            right(|r| r.outcome == Outcome::Right && r.grounded == Some(true)),
+            right(|r| r.top3 == Some(true))
+        ),
+        format!(
+            "by plain thresholds: {} right; by ranked correlation: {} right",
+            by(|r| &r.by_threshold),
+            by(|r| &r.by_correlation)
+        ),
+    ];
+    if let Some(error) = median(&errors) {
+        lines.push(format!("median error of the predicted gain: {error:.0} points, over {} cases", errors.len()));
+    }
+    let seconds: Vec<f64> = scored.iter().map(|r| r.seconds).filter(|s| *s > 0.0).collect();
+    if let (Some(middle), Some(most)) = (median(&seconds), seconds.iter().copied().reduce(f64::max)) {
+        lines.push(format!("a diagnosis took {middle:.0} s in the median, {most:.0} s at most"));
+    }
+    lines
 }
 
 /// The same for a program.
@@ -177,8 +298,13 @@ pub fn json(rows: &[Row]) -> Value {
         .iter()
         .map(|row| {
             json!({
-                "case": row.case, "truth": row.truth, "verdict": row.verdict, "hop": row.hop, "grounded": row.grounded,
+                "case": row.case, "truth": row.truth, "magnitudes": row.magnitudes, "verdict": row.verdict, "hop": row.hop,
+                "confidence": row.confidence, "grounded": row.grounded, "top3": row.top3,
+                "predicted_gain": row.predicted, "achieved_gain": row.achieved.as_ref().map(|a| a.gain),
+                "interventions": row.interventions, "observer_cpu_share": row.observer,
                 "seconds": row.seconds, "right": row.outcome == Outcome::Right, "outcome": row.outcome.to_string(),
+                "by_threshold": row.by_threshold.as_ref().map(ToString::to_string),
+                "by_correlation": row.by_correlation.as_ref().map(ToString::to_string),
             })
         })
         .collect();
@@ -225,16 +351,20 @@ mod tests {
     #[test]
     fn prints_a_table_and_totals() {
         let mut row = Row::new("backlog".into(), &truth("tcp"), Outcome::Wrong);
-        let diagnosis = json!({"verdict": {"cause": "accept-queue-full", "hop": "s1", "grounded": true}});
-        row.judge(&truth("tcp"), &diagnosis, false).unwrap();
+        let verdict = json!({"cause": "accept-queue-full", "hop": "s1", "grounded": true, "predicted_gain": 0.2});
+        row.judge(&truth("tcp"), &json!({ "verdict": verdict }), false).unwrap();
+        row.achieved = Some(Achieved { gain: 0.25, moves: true });
         let skipped = Row::new("tls".into(), &truth("tcp"), Outcome::Skipped("needs TLS".into()));
         let rows = [row, skipped];
         let want = "\
-case     truth                    verdict            hop  grounded  seconds  right
-backlog  accept-queue-full at s1  accept-queue-full  s1   yes       0.0      right
-tls      accept-queue-full at s1                                    0.0      skipped: needs TLS
+case     truth                    verdict            hop  grounded  gain: said, got  seconds  right
+backlog  accept-queue-full at s1  accept-queue-full  s1   yes       +20 %, +25 %     0.0      right
+tls      accept-queue-full at s1                                                     0.0      skipped: needs TLS
 
 1 of 1 right; 0 wrong, 0 false alarms, 0 failed; 1 skipped, not counted
+grounded and right: 1; right among the three strongest: 1
+by plain thresholds: 0 of 0 right; by ranked correlation: 0 of 0 right
+median error of the predicted gain: 5 points, over 1 cases
 ";
         assert_eq!(table(&rows), want);
         assert!(all_right(&rows) && !all_right(&rows[1..]));
@@ -243,5 +373,24 @@ tls      accept-queue-full at s1                                    0.0      ski
             json!({"right": 1, "scored": 1, "wrong": 0, "false_alarms": 0, "failed": 0, "skipped": 1})
         );
         assert!(Row::new("x".into(), &truth("tcp"), Outcome::Wrong).judge(&truth("tcp"), &json!({}), false).is_err());
+    }
+
+    #[test]
+    fn a_candidate_among_three_counts_apart() {
+        let candidates = json!([{"cause": "x", "hop": "s1"}, {"cause": "accept-queue-full", "hop": "s2"}]);
+        let mut row = Row::new("x".into(), &truth("tcp"), Outcome::Wrong);
+        let diagnosis = json!({"verdict": {"cause": "x", "hop": "s1"}, "candidates": candidates});
+        row.judge(&truth("tcp"), &diagnosis, false).unwrap();
+        assert_eq!((row.outcome, row.top3), (Outcome::Wrong, Some(true)));
+    }
+
+    #[test]
+    fn a_fault_that_moves_nothing_is_seen() {
+        let loads = |rates: [f64; 4]| rates.map(|good_per_s| Load { good_per_s, p99_us: 1e6 / good_per_s }).to_vec();
+        let healthy = loads([1000.0, 1010.0, 990.0, 1005.0]);
+        let moved = Achieved::of(&loads([500.0, 505.0, 495.0, 502.0]), &healthy).unwrap();
+        assert!(moved.moves && (moved.gain - 1.0).abs() < 0.01, "{moved:?}");
+        assert!(!Achieved::of(&loads([1002.0, 1007.0, 992.0, 1004.0]), &healthy).unwrap().moves);
+        assert_eq!(Achieved::of(&loads([0.0; 4]), &healthy), None);
     }
 }

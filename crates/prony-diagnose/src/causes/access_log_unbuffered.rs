@@ -95,7 +95,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 }
 
 /// With full CPUs the share of their capacity; else the share of time that one writer at a time holds the file.
-fn share_of_limit(hop: &Hop<'_>, us_per_request: f64) -> Result<f64, Gap> {
+pub(super) fn share_of_limit(hop: &Hop<'_>, us_per_request: f64) -> Result<f64, Gap> {
     if cpu_is_full(hop)? {
         work_share(hop, us_per_request)
     } else {

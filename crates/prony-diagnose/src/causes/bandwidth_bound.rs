@@ -38,7 +38,7 @@ pub(super) const CAUSE: Cause = Cause {
 };
 
 /// Fill from which a link counts as full.
-const FULL_LINK: f64 = 0.85;
+pub(super) const FULL_LINK: f64 = 0.85;
 /// Its origin.
 const ORIGIN: &str = "cited: Performance Co-Pilot pmieconf network.general, 85 %";
 
@@ -80,6 +80,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .tested_by(dose)
         .rising(hop.summary(bytes))
         .fires()
+}
+
+/// The fill of the fullest link that the host sends on, if a capacity is known.
+pub(super) fn fullest_sending(hop: &Hop<'_>) -> Option<Fact> {
+    let sending = links(hop).into_iter().filter(|link| link.sends).map(|link| link.fill);
+    sending.max_by(|a, b| a.value.total_cmp(&b.value))
 }
 
 /// Every direction of an interface whose capacity is known.

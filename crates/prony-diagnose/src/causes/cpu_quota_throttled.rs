@@ -38,7 +38,7 @@ pub(super) const CAUSE: Cause = Cause {
 };
 
 /// Throttled share from which it matters. A guess: no public tool has a rule on throttled time.
-pub(super) const THROTTLED: f64 = 0.05;
+pub const THROTTLED: f64 = 0.05;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let cpus = hop.cpus()?.len() as f64;

@@ -4,7 +4,7 @@
 //!
 //! ## What it sees
 //! Busy share of the CPUs that the hop may use, its own part of it (with its packet work), and how it splits between
-//! user and kernel.
+//! user and kernel; where the CPU time of a request goes, by library and function, if a profile was taken.
 //!
 //! ## Why it limits
 //! A full CPU serves no more requests, whatever the concurrency.
@@ -28,6 +28,8 @@ use crate::cause::{
     ruled_out,
 };
 use crate::facts::Hop;
+use crate::profile::Profile;
+use prony_model::metric::{PROFILE_MODULE, PROFILE_SELF};
 use prony_model::{Gap, Level};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -43,6 +45,11 @@ pub(super) const CAUSE: Cause = Cause {
 /// Share of full CPUs that the hop itself must use to be named. A guess: of three hosts on one CPU the greatest uses at
 /// least a third.
 pub(super) const OWN_SHARE: f64 = 0.25;
+
+/// Lines of evidence for libraries and for functions: what fits beside the rest. A guess.
+const MODULES_TOLD: usize = 3;
+/// See [`MODULES_TOLD`].
+const FUNCTIONS_TOLD: usize = 5;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     judge(hop, false)
@@ -82,19 +89,35 @@ pub(super) fn judge(hop: &Hop<'_>, kernel_side: bool) -> Result<Judgement, Gap> 
     );
     // Time spent on requests that fail limits no good ones.
     let share = own.value * (1.0 - at.trial.result.error_share());
-    Finding::new(busy, FULL_CPU, FULL_CPU_ORIGIN, &claim, share)
+    let finding = Finding::new(busy, FULL_CPU, FULL_CPU_ORIGIN, &claim, share)
         .and(Ok(own), "the hop's own share of them")
         .and(Ok(kernel), "kernel share of the busy time")
-        .and(hop.fact("cpu us / request", "us", |r| r.cpu_us_per_request()), "what a request costs the hop")
+        .and(hop.fact("cpu us / request", "us", |r| r.cpu_us_per_request()), "what a request costs the hop");
+    with_hottest(finding, hop)
         .mend("less work per request, or more CPUs for this hop", None)
         .gaining(gain_until_next_limit(hop))
         .fires()
 }
 
+/// Adds where the CPU time of a request goes, if a profile was taken: by library, then by function.
+fn with_hottest(mut finding: Finding, hop: &Hop<'_>) -> Finding {
+    let Ok(profile) = Profile::of(hop) else { return finding };
+    for (metric, count, what) in [
+        (&PROFILE_MODULE, MODULES_TOLD, "of that goes to this program or library"),
+        (&PROFILE_SELF, FUNCTIONS_TOLD, "of that goes to this function"),
+    ] {
+        for (item, share) in profile.hottest(metric, count) {
+            let claim = format!("{:.0} % {what}", share * 100.0);
+            finding = finding.and(profile.us_per_request(item, share), &claim);
+        }
+    }
+    finding
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Lab, score};
+    use crate::testing::{Lab, finding, score};
     use proptest::prelude::*;
 
     fn lab(user: f64) -> Lab {
@@ -109,6 +132,16 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &lab(0.7).own("lb", 0.1)), 0.0, "strangers fill it");
         assert_eq!(score(CAUSE.id, "lb", &lab(0.42)), 0.0, "69 % busy");
         assert!(score(CAUSE.id, "lb", &lab(0.44)) > 0.0, "71 % busy, and more connections bring nothing");
+    }
+
+    #[test]
+    fn the_time_of_a_request_is_told_by_function() {
+        let found =
+            finding(CAUSE.id, "lb", &lab(0.7).profiled("lb", &[("f", "nginx", 0.6), ("g", "kernel", 0.4)])).unwrap();
+        let all = found.evidence.iter().find(|e| e.metric == "cpu us / request").unwrap().value;
+        let of = |metric: &str| found.evidence.iter().find(|e| e.metric == metric).unwrap().value;
+        assert!((of("cpu us / request: f") - 0.6 * all).abs() < 1e-6);
+        assert!((of("cpu us / request: kernel") - 0.4 * all).abs() < 1e-6);
     }
 
     #[test]

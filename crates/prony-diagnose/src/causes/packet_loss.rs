@@ -16,7 +16,9 @@
 //! requests in flight.
 //!
 //! ## What it is not
-//! A full link that drops: then `bandwidth-bound` explains more. One retransmit in ten thousand: normal life.
+//! Packets that a host drops in a queue of its own, which it counts: then that queue is the cause. A full link that
+//! drops: then `bandwidth-bound` explains more. One retransmit in ten thousand: normal life. Segments sent again
+//! that the receiver had already (DSACK): a busy host acknowledges late, and nothing was lost.
 //!
 //! ## Fix
 //! Find where packets are dropped on the link (cable, switch, policer, ring) and mend that. prony has no knob for it.
@@ -27,7 +29,7 @@
 use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, ruled_out};
 use crate::facts::{Fact, Hop};
 use prony_model::metric::{
-    CONN_OUT_RETRANSMITS, TCP_ORIGINAL_SENT, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS, TCP_TIMEOUTS,
+    CONN_OUT_RETRANSMITS, TCP_DSACK_RECEIVED, TCP_ORIGINAL_SENT, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS, TCP_TIMEOUTS,
 };
 use prony_model::{Gap, Level};
 
@@ -58,6 +60,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if share < SHARE_MIN {
         return ruled_out(&loss, LOSS, ORIGIN, "segments are sent again, but requests hardly wait for it");
     }
+    if let Some(place) = dropped_at_home(hop) {
+        let claim = format!("{place} itself drops about as many packets, in a queue of its own");
+        return ruled_out(&loss, LOSS, ORIGIN, &claim);
+    }
     if let Some(elsewhere) = better_place(hop) {
         return ruled_out(&loss, LOSS, ORIGIN, &format!("the other end of the bad link is {elsewhere}"));
     }
@@ -86,10 +92,11 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .fires()
 }
 
-/// Data segments sent again per data segment sent.
+/// Data segments sent again per data segment sent, without those that had not been lost (DSACK).
 fn loss_ratio(hop: &Hop<'_>) -> Result<Fact, Gap> {
     hop.fact("tcp.retransmits / tcp.original_sent", "share", |r| {
-        let again = r.sum(&TCP_RETRANSMITS)? - r.sum(&TCP_SYN_RETRANSMITS).unwrap_or(0.0);
+        let needless = r.sum(&TCP_SYN_RETRANSMITS).unwrap_or(0.0) + r.sum(&TCP_DSACK_RECEIVED).unwrap_or(0.0);
+        let again = r.sum(&TCP_RETRANSMITS)? - needless;
         let sent = r.sum(&TCP_ORIGINAL_SENT)?;
         if sent > 0.0 {
             Ok((again / sent).clamp(0.0, 1.0))
@@ -97,6 +104,16 @@ fn loss_ratio(hop: &Hop<'_>) -> Result<Fact, Gap> {
             Err(Gap::new(TCP_ORIGINAL_SENT.name, hop.name, "nothing was sent"))
         }
     })
+}
+
+/// A host whose own queues drop as many packets as are sent again: then no link is bad.
+fn dropped_at_home<'a>(hop: &Hop<'a>) -> Option<&'a str> {
+    /// Share of the segments sent again that its drops must explain. A guess: a drop may also be of an acknowledgement.
+    const EXPLAINED: f64 = 0.5;
+    let again = hop.at(Level::At).ok()?.sum(&TCP_RETRANSMITS).ok()?;
+    let hosts = Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run));
+    let drops = |h: &Hop<'a>| h.at(Level::At).and_then(|r| r.local_drops()).unwrap_or(0.0);
+    hosts.into_iter().find(|h| drops(h) >= EXPLAINED * again).map(|h| h.name)
 }
 
 /// The host that is a better place to name than this one, when the bad link has this host at its near end.
@@ -157,6 +174,8 @@ mod tests {
 
     #[test]
     fn silent_and_border() {
+        let spurious = lab(182.0).per_second("s1", &TCP_DSACK_RECEIVED, "", 182.0);
+        assert_eq!(score(CAUSE.id, "s1", &spurious), 0.0, "the receiver had it already");
         assert_eq!(score(CAUSE.id, "s1", &Lab::healthy()), 0.0);
         let rare = Lab::healthy().per_second("lb", &TCP_RETRANSMITS, "", 3.0);
         assert_eq!(score(CAUSE.id, "lb", &rare), 0.0, "1 in 10,000");

@@ -32,6 +32,7 @@ use crate::cause::{
     predicted_gain, ruled_out, work_share,
 };
 use crate::facts::{Hop, Reader};
+use crate::sessions::keeps_data;
 use prony_model::metric::{PRICE_CONNECT, TCP_ACTIVE_OPENS, TCP_IN_SEGMENTS, TCP_OUT_SEGMENTS, TCP_PASSIVE_OPENS};
 use prony_model::{Gap, KnobId, Level};
 
@@ -63,8 +64,8 @@ const KEEP_MAX: f64 = 65_536.0;
 const SHARE_MIN: f64 = 0.02;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
-    if hop.host().is_none_or(|h| h.calls.is_empty()) {
-        return does_not_apply(hop, "calls no other host");
+    if hop.callees().iter().all(keeps_data) {
+        return does_not_apply(hop, "calls no other host, or only databases, which `connection-per-query` looks at");
     }
     let opens = hop.per_request(&TCP_ACTIVE_OPENS)?;
     if opens.value < OPENS_PER_REQUEST {

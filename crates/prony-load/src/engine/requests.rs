@@ -206,6 +206,9 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
             && self.can_begin(index, now)
             && let Some(intended) = self.take(now)
         {
+            if P::SCHEDULED && self.free.is_empty() {
+                self.tally.waited(intended, now);
+            }
             // Without another request the call is retired, and free for nothing.
             self.begin(number, intended, now);
             return;

@@ -223,6 +223,26 @@ fn some_profile() -> impl Strategy<Value = Profile> {
     text.prop_filter_map("sends something", |text| text.parse().ok())
 }
 
+#[test]
+fn what_is_asked_does_not_wait_for_who_is_behind() {
+    let schedule = constant(1000.0);
+    let counted = Counted { start_ns: SECOND / 2, end_ns: 10 * SECOND };
+    let mut pacer = Open::new(&schedule, Arrivals::Constant, WHOLE, 0, 1);
+    let mut asked = Asked::new(&pacer);
+    let mut begun = 0;
+    let mut seen = Vec::new();
+    for second in 1..=4u64 {
+        // Half of it is begun in the first two seconds; then it catches up.
+        let until = if second < 3 { second * SECOND / 2 } else { second * SECOND };
+        while let Some(intended) = pacer.take(until) {
+            begun += u64::from(counted.holds(intended));
+        }
+        seen.push((asked.by(second * SECOND, &pacer, begun, counted), begun));
+    }
+    assert_eq!(seen, [(501, 1), (1501, 501), (2501, 2501), (3501, 3501)]);
+    assert_eq!(Asked::new(&Closed).by(9, &Closed, 7, counted), 7, "a closed loop asks for nothing by itself");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -2,7 +2,7 @@
 
 use super::{Style, wrap};
 use crate::number;
-use crate::view::{EvidenceView, InterventionView, ProofView, ReportData, Tone};
+use crate::view::{EvidenceView, InterventionView, ProofView, ReportData, Tone, WalkView};
 use prony_model::Run;
 
 /// Causes that are named before the rest is counted: a terminal shows the verdict, the report shows everything.
@@ -12,6 +12,9 @@ const EXCLUDED_SHOWN: usize = 4;
 pub fn verdict(run: &Run, style: Style) -> String {
     let data = ReportData::of(run);
     let mut out = head(&data, style);
+    if let Some(found) = &data.limit {
+        out.push_str(&super::limit::body(found, style));
+    }
     out.push_str(&diagnosis_of(&data, style));
     out.push_str(&proof_of(&data, style));
     out.push_str(&changes_of(&data, style));
@@ -48,7 +51,8 @@ fn head(data: &ReportData, style: Style) -> String {
         out.push_str(&wrap("", &v.summary));
     }
     out.push('\n');
-    for figure in &data.headline.figures {
+    // A search shows its answers with more room, below.
+    for figure in data.headline.figures.iter().filter(|_| data.limit.is_none()) {
         let value = super::clean(&figure.value);
         let lines = wrap(&format!("  {:<16}{value:<18} ", figure.label), &figure.note);
         // Coloured after the lines were broken: escape codes take no column.
@@ -73,11 +77,16 @@ fn diagnosis_of(data: &ReportData, style: Style) -> String {
         let title = if v.grounded { "Grounded" } else { "Not grounded" };
         out.push_str(&section(title, &tests, style));
     }
+    // The closer look and the cause stand below and above, with their figures.
+    let steps = data.walk.iter().filter(|step| step.step != "closely" && step.step != "cause");
+    let walk: String = steps.enumerate().map(|(i, step)| walk_lines(i + 1, step)).collect();
+    out.push_str(&section("How it was found", &walk, style));
     let evidence: String = data.evidence.iter().enumerate().map(|(i, e)| evidence_lines(i + 1, e)).collect();
     out.push_str(&section("Evidence", &evidence, style));
     let tests: String = data.interventions.iter().map(intervention_line).collect();
     out.push_str(&section("Interventions (elasticity 1: the limit follows; 0: it does not)", &tests, style));
     out.push_str(&section("Ruled out", &excluded(data), style));
+    out.push_str(&against(data, style));
     let gaps: String = data.gaps.iter().map(|g| wrap("  - ", &gap_text(&g.host, &g.facts, &g.reason))).collect();
     out.push_str(&section("Not seen", &gaps, style));
     if data.proof.is_none() {
@@ -85,6 +94,15 @@ fn diagnosis_of(data: &ReportData, style: Style) -> String {
         out.push_str(&section("Remedy", &remedies, style));
     }
     out
+}
+
+fn walk_lines(number: usize, step: &WalkView) -> String {
+    let mut lines = wrap(&format!("  {number}. "), &format!("{}: {}", step.title, step.looked_at));
+    lines.extend(step.said.iter().map(|said| wrap("     ", said)));
+    if !step.ruled_out.is_empty() {
+        lines.push_str(&wrap("     ", &format!("{} causes ruled out", step.ruled_out.len())));
+    }
+    lines
 }
 
 fn evidence_lines(number: usize, e: &EvidenceView) -> String {
@@ -116,6 +134,18 @@ fn excluded(data: &ReportData) -> String {
         out.push_str(&wrap("  - ", &format!("and {}; reasons in the report", rest.join(", "))));
     }
     out
+}
+
+fn against(data: &ReportData, style: Style) -> String {
+    let Some(against) = &data.against else { return String::new() };
+    let mut lines = wrap("  ", &against.throughput);
+    lines.extend(against.settings.iter().map(|setting| wrap("  - ", setting)));
+    lines.extend(
+        against.moved.iter().map(|m| {
+            wrap("  - ", &format!("{} of {}: {} now, {} then ({})", m.metric, m.host, m.now, m.good, m.change))
+        }),
+    );
+    section(&format!("What differs from the good run {}", against.run), &lines, style)
 }
 
 /// One group of gaps: `tcp.retransmits, tcp.timeouts of s1: no route to the host`. Many facts are counted.
@@ -154,6 +184,11 @@ fn proof_lines(proof: &ProofView, style: Style) -> String {
     out.push_str(&wrap("  ", &format!("{} pairs in randomised blocks (seed {}){detectable}{p}", e.pairs, proof.seed)));
     if let Some(prediction) = &proof.prediction {
         out.push_str(&wrap("  ", prediction));
+    }
+    if let Some(worth) = &proof.worth {
+        let lines = wrap("  ", worth);
+        out.push_str(&style.toned(proof.worth_tone, lines.trim_end()));
+        out.push('\n');
     }
     out
 }

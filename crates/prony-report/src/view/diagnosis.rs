@@ -3,12 +3,13 @@
 //! Order is kept as the diagnosis gives it; gaps alone are grouped, by host and reason.
 
 use super::{
-    CandidateView, EvidenceView, ExcludedView, GapView, GroundingView, InterventionView, RemedyView, VerdictView,
-    finite,
+    AgainstView, CandidateView, EvidenceView, ExcludedView, GapView, GroundingView, InterventionView, MovedView,
+    RemedyView, VerdictView, WalkView, finite,
 };
+use crate::comparison::difference;
 use crate::{names, number};
-use prony_model::diagnosis::{Diagnosis, Evidence, EvidenceVerdict, Intervention, InterventionKind};
-use prony_model::{Gap, Knob, Run};
+use prony_model::diagnosis::{Diagnosis, Evidence, EvidenceVerdict, Intervention, InterventionKind, Moved};
+use prony_model::{Gap, Knob, Level, Run};
 
 pub(super) fn verdict(run: &Run) -> Option<VerdictView> {
     let verdict = &run.diagnosis.as_ref()?.verdict;
@@ -136,6 +137,47 @@ pub(super) fn excluded(run: &Run) -> Vec<ExcludedView> {
         |d| &d.excluded,
         |e| ExcludedView { cause: e.cause.clone(), title: names::cause(&e.cause), because: e.because.clone() },
     )
+}
+
+pub(super) fn walk(run: &Run) -> Vec<WalkView> {
+    listed(
+        run,
+        |d| &d.walk,
+        |step| WalkView {
+            step: step.step.clone(),
+            title: names::walk(&step.step),
+            looked_at: step.looked_at.clone(),
+            said: step.said.clone(),
+            ruled_out: step.ruled_out.clone(),
+        },
+    )
+}
+
+pub(super) fn against(run: &Run) -> Option<AgainstView> {
+    let against = run.diagnosis.as_ref()?.against.as_ref()?;
+    let now = run.level(Level::At).map_or(0.0, |trial| trial.result.good_per_s);
+    Some(AgainstView {
+        run: against.run.clone(),
+        throughput: format!("{} now, {} in the good run", number::rate(now), number::rate(against.good_per_s)),
+        settings: against.settings.iter().map(difference).collect(),
+        moved: against.moved.iter().map(moved).collect(),
+    })
+}
+
+fn moved(moved: &Moved) -> MovedView {
+    let value = |value: f64| number::with_unit(value, &moved.unit);
+    let change = match (moved.low, moved.high) {
+        (Some(low), Some(high)) => format!("{} to {}", number::change(low), number::change(high)),
+        (_, _) if moved.good == 0.0 => "new".to_string(),
+        (_, _) => format!("{}, of too few trials for an interval", number::change(moved.now / moved.good - 1.0)),
+    };
+    MovedView {
+        metric: moved.metric.clone(),
+        host: moved.host.clone(),
+        good: value(moved.good),
+        now: value(moved.now),
+        change,
+    }
 }
 
 pub(super) fn remedies(run: &Run) -> Vec<RemedyView> {

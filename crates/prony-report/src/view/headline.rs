@@ -3,7 +3,7 @@
 //! Invariant: a rate that the generator limited is never given as the stack's, but as "at least".
 
 use super::load::{load_text, note};
-use super::{Figure, Headline, Tone, diagnosis, positive, proof};
+use super::{Figure, Headline, Tone, diagnosis, limit, positive, proof};
 use crate::{names, number};
 use prony_model::diagnosis::{Confidence, Verdict};
 use prony_model::proof::{Proof, ProofVerdict};
@@ -12,10 +12,12 @@ use prony_stats::prove::same_within;
 
 pub(super) fn of(run: &Run) -> Headline {
     let verdict = run.diagnosis.as_ref().map(|d| &d.verdict);
-    let (sentence, tone) = match (verdict, operating_point(run)) {
-        (Some(verdict), _) => sentence_of_verdict(run, verdict),
-        (None, Some(trial)) => (sentence_of_load(run, trial), Tone::Plain),
-        (None, None) => ("Nothing was measured.".to_string(), Tone::Warn),
+    let searched = run.limit.as_ref().filter(|limit| limit.trials > 0);
+    let (sentence, tone) = match (verdict, searched, operating_point(run)) {
+        (Some(verdict), _, _) => sentence_of_verdict(run, verdict),
+        (None, Some(found), _) => (limit::sentence(run, found), limit::tone(found.verdict)),
+        (None, None, Some(trial)) => (sentence_of_load(run, trial), Tone::Plain),
+        (None, None, None) => ("Nothing was measured.".to_string(), Tone::Warn),
     };
     let tone = match &run.end {
         RunEnd::Done => tone,
@@ -101,8 +103,10 @@ fn figures(run: &Run) -> Vec<Figure> {
             proof::tone(proof.verdict),
         ));
     }
-    if let Some(trial) = operating_point(run) {
-        out.extend(figures_of_load(trial));
+    match (&run.limit, operating_point(run)) {
+        (Some(found), _) => out.extend(limit::figures(found)),
+        (None, Some(trial)) => out.extend(figures_of_load(trial)),
+        (None, None) => {}
     }
     if let Some(verdict) = run.diagnosis.as_ref().map(|d| &d.verdict) {
         let sure = match verdict.confidence {

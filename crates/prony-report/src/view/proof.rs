@@ -4,6 +4,7 @@ use super::diagnosis::knob_text;
 use super::{ArmName, ChangeView, EffectView, ProofTrial, ProofView, Tone, finite};
 use crate::{names, number};
 use prony_model::Run;
+use prony_model::comparison::Strength;
 use prony_model::knob::{Change, ChangeState};
 use prony_model::proof::{Effect, Guard, Proof, ProofVerdict};
 use prony_model::run::Arm;
@@ -34,12 +35,22 @@ pub(super) fn of(proof: &Proof) -> ProofView {
         guards: proof.guards.iter().map(guard).collect(),
         predicted_gain,
         prediction: predicted_gain.map(|gain| prediction(gain, &proof.effect)),
+        worth: proof.worth.as_ref().map(|w| format!("{}: {}", names::strength(w.strength), w.reason)),
+        worth_tone: proof.worth.as_ref().map_or(Tone::Plain, |w| strength_tone(w.strength)),
         trials: proof
             .trials
             .iter()
             .map(|(arm, x)| ProofTrial { arm: arm_name(*arm), good_per_s: finite(*x) })
             .collect(),
         seed: proof.seed.to_string(),
+    }
+}
+
+/// How it is meant.
+pub(crate) fn strength_tone(strength: Strength) -> Tone {
+    match strength {
+        Strength::Strong => Tone::Good,
+        Strength::Unchecked | Strength::Weak => Tone::Warn,
     }
 }
 

@@ -5,7 +5,8 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a sample that does not stand is a failed test")]
 
-use prony_model::diagnosis::{EvidenceVerdict, GroundingTest, Remedy};
+use prony_model::comparison::{Difference, EarlierAa};
+use prony_model::diagnosis::{Against, EvidenceVerdict, GroundingTest, Moved, Remedy, WalkStep};
 use prony_model::knob::ChangeState;
 use prony_model::load::{Gate, ThreadUse};
 use prony_model::metric::{self, Metric};
@@ -90,7 +91,20 @@ pub fn whole() -> Run {
     run.changes = changes();
     run.gaps = gaps();
     run.cost = cost(at_s);
+    run.stacks = vec![stacks("s1", 300), stacks("lb", 2_000)];
     run
+}
+
+fn stacks(host: &str, samples: u64) -> Stacks {
+    let folded = format!(
+        "nginx;main;ngx_worker_process_cycle;ngx_http_parse_header_line {}\n\
+         nginx;main;ngx_worker_process_cycle;writev;do_syscall_64_[k];tcp_sendmsg_[k] {}\n\
+         soft interrupts_[k];handle_softirqs_[k];tcp_v4_rcv_[k] {}\n",
+        samples / 10,
+        samples / 2,
+        samples * 4 / 10,
+    );
+    Stacks { host: host.into(), at_ns: 0, samples_per_s: 997, stacks: Stacks::parse(&folded) }
 }
 
 /// A plain load on a URL: no stack, no diagnosis; the generator was the limit.
@@ -170,6 +184,7 @@ pub fn hostile() -> Run {
     diagnosis.evidence[0].claim = bad.into();
     diagnosis.evidence[0].value = f64::NAN;
     diagnosis.excluded[0].because = bad.into();
+    run.stacks[1].stacks[0].frames[1] = bad.into();
     let proof = run.proof.as_mut().unwrap();
     (proof.effect.low, proof.effect.high) = (f64::NEG_INFINITY, f64::INFINITY);
     proof.summary = bad.into();
@@ -342,6 +357,19 @@ fn diagnosis(run: &Run) -> Diagnosis {
             Remedy { advice: "Give lb another CPU: that buys room, and leaves the waste where it is.".into(), knob: None },
         ],
         cost: Cost::default(),
+        walk: vec![
+            WalkStep { step: "symptom".into(), looked_at: "the load curve".into(), said: vec!["as written (64 connections): 12800 good requests/s, p50 4.90 ms, p99 9.10 ms".into()], ruled_out: vec![] },
+            WalkStep { step: "counters".into(), looked_at: "every counter of lb, in a fixed order".into(), said: vec!["CPU: us 31, sy 44, si 22, st 0, wa 0, id 3 %".into()], ruled_out: vec!["packet-loss".into()] },
+        ],
+        against: Some(Against {
+            run: "20261119-081500-1a2b".into(),
+            good_per_s: 18_200.0,
+            settings: vec![Difference { what: "nginx.keepalive".into(), hosts: vec!["lb".into()], a: Some("64".into()), b: None }],
+            moved: vec![
+                Moved { metric: "tcp.active_opens".into(), host: "lb".into(), unit: "/ request".into(), now: 1.0, good: 0.0, low: None, high: None },
+                Moved { metric: "cpu.system".into(), host: "lb".into(), unit: "s / request".into(), now: 5.1e-5, good: 2.2e-5, low: Some(1.1), high: Some(1.5) },
+            ],
+        }),
     }
 }
 
@@ -396,6 +424,7 @@ fn proof(run: &Run) -> Proof {
         predicted_gain: Some(0.58),
         summary: "Throughput rises from 12,400 to 20,249 requests/s; predicted was +58 %.".into(),
         seed: 20_261_120,
+        worth: Some(prony_stats::aa::worth(&[false, false], EarlierAa { experiments: 38, differ: 2, proofs: 19 })),
         trials: run.trials.iter().filter_map(of_trial).collect(),
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything that differs, in order of name; hosts with the same difference in one entry.
-pub(super) fn between(a: &Run, b: &Run) -> Result<Vec<Difference>> {
+pub(crate) fn between(a: &Run, b: &Run) -> Result<Vec<Difference>> {
     let (of_a, of_b) = (facts(a)?, facts(b)?);
     let mut found: BTreeMap<(String, Option<String>, Option<String>), Vec<String>> = BTreeMap::new();
     for key in of_a.keys().chain(of_b.keys()).collect::<BTreeSet<_>>() {

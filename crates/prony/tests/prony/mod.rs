@@ -2,9 +2,10 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+use prony_model::CpuList;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -53,6 +54,38 @@ pub fn root(what: &str) -> bool {
         eprintln!("skipped: {what} needs root");
     }
     root
+}
+
+/// Programs that use all of a CPU. Gone when dropped.
+pub struct Spinners(Vec<Child>);
+
+impl Spinners {
+    /// Three of them on one CPU.
+    pub fn on(cpu: u32) -> Self {
+        let spin = |_| {
+            let mut command = Command::new("taskset");
+            command.args(["-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"]);
+            command.stdin(Stdio::null()).spawn().expect("util-linux and a shell are on every Linux")
+        };
+        Self((0..3).map(spin).collect())
+    }
+}
+
+impl Drop for Spinners {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+/// The last CPU that this may run on.
+pub fn last_cpu() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("/proc is mounted");
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("since Linux 2.6.26");
+    let cpus: CpuList = list.trim().parse().expect("the kernel's own form");
+    *cpus.as_slice().last().expect("this runs somewhere")
 }
 
 /// How a server answers.

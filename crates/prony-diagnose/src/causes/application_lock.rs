@@ -1,0 +1,134 @@
+//! # Application lock
+//!
+//! Threads of an application wait for each other at a lock of its own.
+//!
+//! ## What it sees
+//! Threads asleep in futex calls (what locks of user code sleep in), and requests that were read and are neither
+//! answered nor passed on. Threads asleep beyond those that may be idle hold a request while they wait.
+//!
+//! ## Why it limits
+//! One thread at a time goes through the lock, so CPUs stay idle while requests wait.
+//!
+//! ## Evidence
+//! T threads ran, W of them slept in futex calls on average, K requests were held. T - W threads held at most as many
+//! requests; K - (T - W) are held by sleepers. Their part of the requests in flight is the score.
+//!
+//! ## What it is not
+//! An idle pool parks its threads in futex calls too: then few requests are held, or they wait unread in their sockets,
+//! because the event loop before the pool is busy. Threads that wait for one of a few connections to a database: then
+//! all of those connections await answers.
+//!
+//! ## Fix
+//! More processes, more and smaller locks, another memory allocator. prony has no knob for it.
+//!
+//! ## References
+//! futex(2); B. Gregg, "Off-CPU Analysis".
+
+use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, predicted_gain, ruled_out};
+use crate::facts::{Hop, Reader};
+use prony_model::metric::{CONN_IN_UNREAD, CONN_OUT, CONN_OUT_WAITING, THREAD_ASLEEP, THREAD_COUNT, THREAD_SLEEPS};
+use prony_model::{Gap, Level, Metric};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "application-lock",
+    layer: Layer::Upstream,
+    title: "lock of the application",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("application_lock.rs"),
+};
+
+/// Futex sleeps per request from which threads can be in each other's way. A guess: at a lock that limits, nearly every
+/// request waits once.
+const SLEEPS_PER_REQUEST: f64 = 0.1;
+/// Share of the requests in flight that sleep at a lock from which it matters. A guess.
+const SHARE_MIN: f64 = 0.1;
+/// Share of the connections to others that await an answer from which the connections are the limit. A guess.
+const ALL_IN_USE: f64 = 0.8;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let threads = hop.look(&THREAD_COUNT, "")?;
+    let sleeps = hop.fact("futex sleeps / request", "", |r| Ok(of_futex(hop, &THREAD_SLEEPS) / r.requests()?))?;
+    if threads < 2.0 || sleeps.value < SLEEPS_PER_REQUEST {
+        return ruled_out(&sleeps, SLEEPS_PER_REQUEST, "guess", "its threads hardly wait for each other");
+    }
+    let at = hop.at(Level::At)?;
+    let held = hop.fact("requests read, not answered, not passed on", "", held)?;
+    let asleep = (of_futex(hop, &THREAD_ASLEEP) * threads).min(threads);
+    let at_the_lock = (held.value - (threads - asleep)).clamp(0.0, asleep);
+    let share = (at_the_lock / at.in_flight()?).min(1.0);
+    let waiting = hop.fact("requests asleep at a lock", "", |_| Ok(at_the_lock))?;
+    let border = SHARE_MIN * at.in_flight()?;
+    if share < SHARE_MIN {
+        return ruled_out(&waiting, border, "guess: a tenth of the requests in flight", "who sleeps is idle");
+    }
+    let in_use = at.sum(&CONN_OUT_WAITING).unwrap_or(0.0) / at.sum(&CONN_OUT).unwrap_or(f64::INFINITY);
+    if in_use >= ALL_IN_USE {
+        let used = hop.fact("share of its connections to others that await an answer", "share", |_| Ok(in_use))?;
+        return ruled_out(&used, ALL_IN_USE, "guess", "its threads wait for a free connection to another host");
+    }
+    let claim = format!("{at_the_lock:.0} requests sleep at a lock of {} while it has {threads:.0} threads", hop.name);
+    Finding::new(waiting, border, "guess: a tenth of the requests in flight", &claim, share)
+        .and(Ok(sleeps), "sleeps in futex calls")
+        .and(Ok(held.clone()), "requests that its threads hold")
+        .mend("more processes, smaller locks, or another memory allocator for this application", None)
+        .gaining(predicted_gain(hop, share))
+        .rising(Ok(held))
+        .tested_by(Dose::Untestable("nothing shortens a lock of an application from outside"))
+        .fires()
+}
+
+/// A metric by function, summed over the futex calls.
+fn of_futex(hop: &Hop<'_>, metric: &Metric) -> f64 {
+    let futex = hop.items(metric).into_iter().filter(|item| item.contains("futex"));
+    futex.filter_map(|item| hop.look(metric, item).ok()).sum()
+}
+
+/// Requests that were read and are neither answered nor passed on.
+fn held(reader: &Reader<'_>) -> Result<f64, Gap> {
+    Ok((reader.staying()? - reader.sum(&CONN_IN_UNREAD)?).max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, finding, score};
+    use prony_model::metric::CONN_IN_BUSY;
+    use proptest::prelude::*;
+
+    /// 33 threads, of which one runs and the others sleep this share of their time; 62 of 64 requests stay.
+    fn lab(asleep: f64) -> Lab {
+        Lab::healthy()
+            .throughput(400.0)
+            .levels("lb", &CONN_IN_BUSY, "80", [20.0, 62.0, 62.0])
+            .gauge("lb", &CONN_IN_UNREAD, "80", 0.0)
+            .gauge("lb", &THREAD_COUNT, "", 33.0)
+            .gauge("lb", &THREAD_ASLEEP, "futex_wait_queue", asleep)
+            .gauge("lb", &THREAD_SLEEPS, "futex_wait_queue", 400.0)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        let found = finding(CAUSE.id, "lb", &lab(0.97)).unwrap();
+        assert!((found.score - 0.5).abs() < 0.01, "32 of 64: {}", found.score);
+        let few = lab(0.97).levels("lb", &CONN_IN_BUSY, "80", [1.0, 3.0, 3.0]);
+        assert_eq!(score(CAUSE.id, "lb", &few), 0.0, "an idle pool");
+        let unread = lab(0.97).gauge("lb", &CONN_IN_UNREAD, "80", 60.0);
+        assert_eq!(score(CAUSE.id, "lb", &unread), 0.0, "an event loop that is busy before an idle pool");
+        let rare = lab(0.97).gauge("lb", &THREAD_SLEEPS, "futex_wait_queue", 39.0);
+        assert_eq!(score(CAUSE.id, "lb", &rare), 0.0);
+        let pool = lab(0.97).gauge("lb", &CONN_OUT, "10.77.0.11:80", 1.0).gauge("lb", &CONN_OUT, "10.77.0.12:80", 1.0);
+        assert_eq!(score(CAUSE.id, "lb", &pool), 0.0, "both connections to the servers are in use");
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.19)), 0.0);
+        assert!(score(CAUSE.id, "lb", &lab(0.20)) > 0.0, "6.6 of 64");
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..1.0, b in 0.0f64..1.0) {
+            prop_assert!(score(CAUSE.id, "lb", &lab(a.min(b))) <= score(CAUSE.id, "lb", &lab(a.max(b))) + 1e-9);
+        }
+    }
+}

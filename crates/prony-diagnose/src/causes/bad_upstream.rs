@@ -1,0 +1,226 @@
+//! # Bad upstream
+//!
+//! One of several servers behind a proxy fails, or is far slower than its siblings.
+//!
+//! ## What it sees
+//! For each server: how often the proxy tried it and how often that failed (access log with `$upstream_addr`, HAProxy's
+//! counters), complaints of the error log that name it, and how long requests stay there; all beside its siblings.
+//!
+//! ## Why it limits
+//! The proxy goes on sending it a share of the requests: they fail, or wait, and in a closed loop they hold clients
+//! back.
+//!
+//! ## Evidence
+//! The share of the requests that fail there, or of the requests in flight that stay there.
+//!
+//! ## What it is not
+//! Servers that are all alike: then the cause is what they share. A server whose CPU is full, or that a quota stops.
+//! Loss of packets on its link.
+//!
+//! ## Fix
+//! Take it out of the upstream; health checks, `max_fails` and `fail_timeout`; mend it.
+//!
+//! ## References
+//! nginx `ngx_http_upstream_module`, directive `server`; HAProxy `option httpchk`.
+
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_of_share, gain_until_full,
+    ruled_out,
+};
+use crate::facts::{Fact, Hop};
+use crate::sessions::dose_of_wait;
+use prony_model::metric::{
+    ERROR_LOG_UPSTREAM, HAPROXY_CONNECT_ERRORS, HAPROXY_FAILURES, HAPROXY_REQUESTS, HAPROXY_RESPONSE_ERRORS,
+    LOOK_UPSTREAM_FAILURES, LOOK_UPSTREAM_TRIES,
+};
+use prony_model::{Gap, Level, Metric};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "bad-upstream",
+    layer: Layer::Upstream,
+    title: "bad upstream",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("bad_upstream.rs"),
+};
+
+/// Share of the tries at a server that fail, from which it is bad. A guess: above what a restart makes.
+const FAILS: f64 = 0.02;
+/// How much worse than the mean of its siblings. A guess.
+const WORSE: f64 = 4.0;
+/// Wait per request, in milliseconds, below which the sockets cannot tell. See `slow_upstream`.
+const WAIT_MS: f64 = 3.0;
+/// Share of the requests below which it does not matter. A guess.
+const SHARE_MIN: f64 = 0.02;
+/// The same for requests that wait. A guess.
+const WAIT_SHARE_MIN: f64 = 0.1;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let siblings: Vec<Hop<'_>> = hop.siblings().into_iter().filter(|h| h.name != hop.name).collect();
+    let callers = hop.run.stack.callers(hop.name);
+    let (Some(caller), false) = (callers.first().map(|name| hop.other(name)), siblings.is_empty()) else {
+        return does_not_apply(hop, "has no sibling");
+    };
+    if let Some(finding) = fails(hop, &siblings, &caller)? {
+        return finding.fires();
+    }
+    slow(hop, &siblings)
+}
+
+/// Failures of each server per request of the caller, by the first source that knows both.
+fn failures(server: &Hop<'_>, caller: &Hop<'_>) -> Option<(f64, f64, &'static str)> {
+    let at = caller.at(Level::At).ok()?;
+    let addr = server.host()?.addr.as_deref();
+    let leads_there = |item: &&str| item.rsplit_once(':').is_some_and(|(host, _)| Some(host) == addr);
+    let item = |metric: &Metric| caller.items(metric).into_iter().find(leads_there);
+    if let Some(item) = item(&LOOK_UPSTREAM_TRIES) {
+        let tries = caller.look(&LOOK_UPSTREAM_TRIES, item).ok()?;
+        return Some((
+            tries * caller.look(&LOOK_UPSTREAM_FAILURES, item).ok()?,
+            tries,
+            "tries in the access log that failed",
+        ));
+    }
+    let named = |item: &&str| item.rsplit_once('/').is_some_and(|(_, name)| name == server.name);
+    if let Some(item) = caller.items(&HAPROXY_REQUESTS).into_iter().find(named) {
+        let rate = |metric| at.one(metric, item).unwrap_or(0.0) / at.throughput().unwrap_or(f64::INFINITY);
+        let failed = rate(&HAPROXY_CONNECT_ERRORS) + rate(&HAPROXY_RESPONSE_ERRORS) + rate(&HAPROXY_FAILURES);
+        return Some((failed, rate(&HAPROXY_REQUESTS), "failures that HAProxy counted"));
+    }
+    let complaints = item(&ERROR_LOG_UPSTREAM).map_or(Some(0.0), |item| at.one(&ERROR_LOG_UPSTREAM, item).ok())?;
+    let any = !caller.items(&ERROR_LOG_UPSTREAM).is_empty();
+    any.then(|| {
+        Some((
+            complaints / at.throughput().ok()?,
+            at.of(server).requests().ok()? / at.throughput().ok()?,
+            "complaints of the error log",
+        ))
+    })?
+}
+
+fn fails(hop: &Hop<'_>, siblings: &[Hop<'_>], caller: &Hop<'_>) -> Result<Option<Finding>, Gap> {
+    let Some((failed, tried, what)) = failures(hop, caller) else { return Ok(None) };
+    let share_failed = if tried > 0.0 { (failed / tried).min(1.0) } else { 0.0 };
+    let others = siblings
+        .iter()
+        .filter_map(|s| failures(s, caller))
+        .map(|(failed, tried, _)| failed / tried.max(f64::MIN_POSITIVE));
+    let (sum, count) = others.fold((0.0, 0.0), |(sum, count), share| (sum + share.min(1.0), count + 1.0));
+    if count < 0.5 || share_failed < FAILS || share_failed < WORSE * sum / count || failed < SHARE_MIN {
+        return Ok(None);
+    }
+    let key = Fact::across_levels(hop, "share of the tries at it that fail", share_failed);
+    let claim = format!(
+        "{:.0} % of what {} sends to {} fails, and hardly any at its siblings",
+        share_failed * 100.0,
+        caller.name,
+        hop.name
+    );
+    let share = failed.min(1.0);
+    let siblings_fact = Fact::across_levels(hop, "the same at its siblings, mean", sum / count);
+    Ok(Some(
+        Finding::new(key, FAILS, "guess", &claim, share)
+            .and(Ok(siblings_fact), "its siblings are well")
+            .and(Ok(Fact::across_levels(hop, what, failed)), "failures per request of the clients")
+            .mend("take it out of the upstream until it is mended; health checks and max_fails", None)
+            .gaining(Some(gain_of_share(share, None)))
+            .rising(hop.fact("requests that reach it", "/s", |r| r.requests()))
+            .tested_by(Dose::Untestable("prony takes no server out of an upstream")),
+    ))
+}
+
+fn slow(hop: &Hop<'_>, siblings: &[Hop<'_>]) -> Result<Judgement, Gap> {
+    let wait = |h: &Hop<'_>| h.fact("own wait per request", "ms", |r| Ok(r.staying()? / r.requests()? * 1e3));
+    let own = wait(hop)?;
+    let others: Vec<f64> = siblings.iter().filter_map(|s| wait(s).ok()).map(|f| f.value).collect();
+    let mean = others.iter().sum::<f64>() / others.len().max(1) as f64;
+    let border = WAIT_MS.max(WORSE * mean);
+    if others.is_empty() || own.value < border {
+        return ruled_out(&own, border, "guess", "it fails and waits no more than its siblings");
+    }
+    if cpu_is_full(hop)? {
+        let busy = hop.fact("busy share of the hop's CPUs", "share", |r| Ok(r.cpu()?.busy_share()))?;
+        return ruled_out(
+            &busy,
+            crate::cause::FULL_CPU,
+            crate::cause::FULL_CPU_ORIGIN,
+            "it is slow because its CPUs are full",
+        );
+    }
+    let at = hop.at(Level::At)?;
+    let share = (at.staying()? / at.in_flight()?).min(1.0);
+    if share < WAIT_SHARE_MIN {
+        return ruled_out(&own, border, "guess", "few requests wait there");
+    }
+    let claim = format!("a request stays {:.1} ms at {}, and {mean:.1} ms at its siblings", own.value, hop.name);
+    Finding::new(own, border, "guess", &claim, share)
+        .and(
+            Ok(Fact { unit: "ms", ..Fact::across_levels(hop, "the same at its siblings, mean", mean) }),
+            "its siblings are quick",
+        )
+        .and(hop.fact("in flight at the hop", "", |r| r.staying()), "requests in flight at the hop itself")
+        .mend("take it out of the upstream until it is mended; send it less by weights or least connections", None)
+        .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
+        .rising(hop.fact("in flight at the hop", "", |r| r.staying()))
+        .tested_by(dose_of_wait(hop))
+        .fires()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, finding, score};
+    use prony_model::metric::CONN_IN_BUSY;
+    use proptest::prelude::*;
+
+    /// s2 fails so often, by the proxy's access log.
+    fn failing(share: f64) -> Lab {
+        let lab = Lab::healthy().gauge("lb", &LOOK_UPSTREAM_TRIES, "10.77.0.11:80", 0.5);
+        lab.gauge("lb", &LOOK_UPSTREAM_FAILURES, "10.77.0.11:80", 0.0)
+            .gauge("lb", &LOOK_UPSTREAM_TRIES, "10.77.0.12:80", 0.5)
+            .gauge("lb", &LOOK_UPSTREAM_FAILURES, "10.77.0.12:80", share)
+    }
+
+    /// So many requests stay at s2, on idle CPUs.
+    fn waiting(busy: f64) -> Lab {
+        let lab = Lab::healthy().throughput(1_500.0).cpu("0", 0.05, 0.05, 0.02).cpu("1", 0.05, 0.03, 0.02);
+        let lab = lab.per_second("s1", &prony_model::metric::TCP_IN_SEGMENTS, "", 2_250.0);
+        lab.per_second("s2", &prony_model::metric::TCP_IN_SEGMENTS, "", 2_250.0).gauge("s2", &CONN_IN_BUSY, "80", busy)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        assert!((score(CAUSE.id, "s2", &failing(1.0)) - 0.5).abs() < 1e-9);
+        assert_eq!(score(CAUSE.id, "s1", &failing(1.0)), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &failing(1.0)), 0.0);
+        assert_eq!(score(CAUSE.id, "s2", &Lab::healthy()), 0.0);
+        assert_eq!(score(CAUSE.id, "s2", &failing(0.039)), 0.0, "border: 2 % of all requests");
+        assert!(score(CAUSE.id, "s2", &failing(0.041)) > 0.0, "border");
+        let both = failing(1.0).gauge("lb", &LOOK_UPSTREAM_FAILURES, "10.77.0.11:80", 0.9);
+        assert_eq!(score(CAUSE.id, "s2", &both), 0.0, "both fail");
+    }
+
+    #[test]
+    fn one_that_is_far_slower_is_bad() {
+        let found = finding(CAUSE.id, "s2", &waiting(50.0)).unwrap();
+        assert!((found.score - 50.0 / 64.0).abs() < 0.01, "{}", found.score);
+        assert_eq!(score(CAUSE.id, "s1", &waiting(50.0)), 0.0);
+        assert_eq!(score(CAUSE.id, "s2", &waiting(50.0).gauge("s1", &CONN_IN_BUSY, "80", 40.0)), 0.0, "both are slow");
+    }
+
+    #[test]
+    fn complaints_of_the_error_log_name_it() {
+        let lab = Lab::healthy().per_second("lb", &ERROR_LOG_UPSTREAM, "10.77.0.12:80", 3_000.0);
+        assert!(score(CAUSE.id, "s2", &lab) > 0.15);
+        assert_eq!(score(CAUSE.id, "s1", &lab), 0.0);
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..1.0, b in 0.0f64..1.0) {
+            prop_assert!(score(CAUSE.id, "s2", &failing(a.min(b))) <= score(CAUSE.id, "s2", &failing(a.max(b))) + 1e-9);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! # Compression takes the CPU
+//!
+//! The hop spends its CPU on compressing answers harder than it pays.
+//!
+//! ## What it sees
+//! The share of the hop's CPU samples in compression libraries (zlib, brotli, zstd), or in functions of theirs that are
+//! built into the server; and what compression costs per byte that goes through.
+//!
+//! ## Why it limits
+//! Levels above the first few cost several times the CPU for a few percent fewer bytes. Compression of the same document
+//! is done anew for each request.
+//!
+//! ## Evidence
+//! The share of samples times what the hop spends, as a share of the capacity of its CPUs, is the score.
+//!
+//! ## What it is not
+//! Compression at a low level: it costs little per byte, and fewer bytes may be worth it. A full CPU is then an honest
+//! limit. A hop with idle CPUs: then compression is only a part of the latency.
+//!
+//! ## Fix
+//! A low level (`gzip_comp_level 1`), files that are compressed beforehand (`gzip_static`), a least length
+//! (`gzip_min_length`). prony has no knob for them yet.
+//!
+//! ## References
+//! nginx `ngx_http_gzip_module`; zlib manual, compression levels.
+
+use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, predicted_gain, ruled_out};
+use crate::facts::Hop;
+use crate::profile::{Code, Profile};
+use prony_model::metric::{IF_RX_BYTES, IF_TX_BYTES};
+use prony_model::{Gap, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "compression-cpu",
+    layer: Layer::Cpu,
+    title: "compression takes the CPU",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("compression_cpu.rs"),
+};
+
+/// Compression by name.
+const COMPRESSION: Code = Code {
+    work: "compression",
+    modules: &["libz.so", "libz-ng", "libbrotli", "libzstd", "libdeflate", "liblz4", "libsnappy"],
+    functions: &[
+        "deflate",
+        "longest_match",
+        "slide_hash",
+        "compress_block",
+        "fill_window",
+        "Brotli",
+        "ZSTD_",
+        "compress/flate.",
+        "miniz_oxide::deflate",
+        "pglz_compress",
+    ],
+};
+/// Share of CPU samples from which compression matters. Cited: catalogue row 36 rules it out below 3 %.
+const SHARE_MIN: f64 = 0.03;
+/// Its origin.
+const ORIGIN: &str = "cited: catalogue row 36 (below 3 % of the samples it is ruled out)";
+/// Nanoseconds per byte from which a level counts as high. Measured: 60 KB of JSON on one core of this design's machine
+/// take 4 ns per byte at level 1 and 42 at level 9 (fault case gzip-9); the geometric mean.
+const NS_PER_BYTE: f64 = 13.0;
+/// What text shrinks by, where the bytes before compression did not come over the wire. A guess: JSON and HTML shrink to a
+/// third or a quarter.
+const SHRINKS_BY: f64 = 4.0;
+/// What a low level costs of a high one. Measured: as [`NS_PER_BYTE`], 4 of 42.
+const LOW_LEVEL_PART: f64 = 0.1;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let profile = Profile::of(hop)?;
+    let part = profile.share_in(&COMPRESSION);
+    let seen = profile.fact(COMPRESSION.work, part);
+    if part < SHARE_MIN {
+        return ruled_out(&seen, SHARE_MIN, ORIGIN, "it hardly compresses");
+    }
+    let price = hop.fact("compression ns / byte", "ns", |r| {
+        let bytes = r.sum(&IF_RX_BYTES)?.max(SHRINKS_BY * r.sum(&IF_TX_BYTES)?);
+        Ok(part * r.own_cpu()? * 1e9 / bytes.max(1.0))
+    })?;
+    if price.value < NS_PER_BYTE {
+        return ruled_out(
+            &price,
+            NS_PER_BYTE,
+            "measured: level 1 costs 4, level 9 costs 42",
+            "it compresses at a low level",
+        );
+    }
+    let share = profile.limit_share(part)?;
+    let claim = format!("{} spends {:.0} % of its CPU time on compression", hop.name, part * 100.0);
+    Finding::new(seen, SHARE_MIN, ORIGIN, &claim, share)
+        .and(Ok(price), "compression at a high level costs so much for each byte")
+        .and(profile.us_per_request(COMPRESSION.work, part), "what compression costs each request")
+        .and(hop.fact("cpu us / request", "us", |r| r.cpu_us_per_request()), "what a request costs the hop")
+        .mend(
+            "compress at a low level (nginx: gzip_comp_level 1), compress files beforehand (gzip_static), and leave short \
+             answers as they are (gzip_min_length)",
+            None,
+        )
+        .gaining(predicted_gain(hop, share * (1.0 - LOW_LEVEL_PART)))
+        .rising(profile.cpus(COMPRESSION.work, part))
+        .tested_by(dose(hop)?)
+        .fires()
+}
+
+/// How work of the CPU that no knob takes away is tested.
+pub(super) fn dose(hop: &Hop<'_>) -> Result<Dose, Gap> {
+    hop.at(Level::At)?;
+    Ok(if cpu_is_full(hop)? {
+        Dose::Cpu
+    } else {
+        Dose::Untestable("its CPUs are not full, and no knob of prony takes the work away")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, finding, score};
+    use prony_model::metric::PROFILE_SAMPLES;
+    use proptest::prelude::*;
+
+    /// One request costs 63 us: at a share of 0.5 that is 13 ns per byte for 2.4 KB.
+    fn lab(share: f64, bytes: f64) -> Lab {
+        let rate = 15_300.0 * bytes;
+        Lab::healthy()
+            .profiled("lb", &[("[libz.so.1.2.13]", "libz.so.1.2.13", share)])
+            .per_second("lb", &IF_RX_BYTES, "eth0", rate)
+            .per_second("lb", &IF_TX_BYTES, "eth0", rate / 10.0)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        let found = finding(CAUSE.id, "lb", &lab(0.8, 1_000.0)).unwrap();
+        assert!((found.score - 0.776).abs() < 0.01, "{}", found.score);
+        assert_eq!(found.dose, Dose::Cpu);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.8, 60_000.0)), 0.0, "level 1: under 1 ns per byte");
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.029, 10.0)), 0.0);
+        assert!(score(CAUSE.id, "lb", &lab(0.031, 10.0)) > 0.0);
+        let own_files = lab(0.8, 100.0).per_second("lb", &IF_TX_BYTES, "eth0", 15_300.0 * 10_000.0);
+        assert_eq!(score(CAUSE.id, "lb", &own_files), 0.0, "what it read from its disk is told by what it sent");
+    }
+
+    #[test]
+    fn without_a_profile_it_stays_open() {
+        let blind = Lab::healthy().without("lb", &PROFILE_SAMPLES).run();
+        assert!((CAUSE.check)(&Hop { run: &blind, name: "lb" }).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..1.0, b in 0.0f64..1.0) {
+            let of = |share: f64| score(CAUSE.id, "lb", &lab(share, 500.0));
+            prop_assert!(of(a.min(b)) <= of(a.max(b)) + 1e-9);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! # Disk saturated
+//!
+//! A disk has work all the time, and the workers of the hop wait for it.
+//!
+//! ## What it sees
+//! Busy time of each disk; workers asleep for a disk.
+//!
+//! ## Why it limits
+//! Requests wait until the disk has served what stands before them.
+//!
+//! ## Evidence
+//! Share of worker time asleep for a disk, while a disk is busy nearly all the time.
+//!
+//! ## What it is not
+//! A disk that is busy with the work of others: the workers of the hop do not wait then. Disks with many channels,
+//! which are busy long before they are full: nobody waits either. Idle CPUs alone: iowait is idle time. Flushes that
+//! make a disk slow: `log-disk-sync`.
+//!
+//! ## Fix
+//! Fewer or smaller writes (buffered logs), another disk for logs, more memory for the page cache.
+//!
+//! ## References
+//! Linux Documentation/admin-guide/iostats.rst; Performance Co-Pilot pmieconf warns at 95 % busy.
+
+use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, ruled_out};
+use crate::facts::{Fact, Hop, Reader};
+use prony_model::Gap;
+use prony_model::metric::{
+    DISK_BUSY, DISK_FLUSHES, DISK_WAITED, DISK_WRITES, DISK_WRITTEN, PROC_DISK_SLEEP, PSI_IO_FULL,
+};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "disk-saturated",
+    layer: Layer::Logs,
+    title: "disk saturated",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("disk_saturated.rs"),
+};
+
+/// Busy share from which a disk has no time left.
+const FULL_DISK: f64 = 0.9;
+/// Its origin.
+const ORIGIN: &str = "cited: Performance Co-Pilot pmieconf per_disk.util, 95 %, less what a short trial misses";
+/// Share of worker time asleep for a disk. A guess: workers of a healthy service are never found so.
+pub(super) const ASLEEP: f64 = 0.05;
+/// Flushes per write from which flushing is what keeps the disk busy. A guess.
+const FLUSHES_PER_WRITE: f64 = 0.3;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let busy = hop.fact("disk.busy of the busiest disk", "share", busiest)?;
+    if busy.value < FULL_DISK {
+        return ruled_out(&busy, FULL_DISK, ORIGIN, "no disk is busy all the time");
+    }
+    let asleep = asleep(hop)?;
+    if asleep.value < ASLEEP {
+        return ruled_out(&asleep, ASLEEP, "guess", "a disk is busy, but the workers of this hop do not wait for it");
+    }
+    let flushes = hop.fact("disk.flushes / disk.writes", "", |r| {
+        let writes = r.sum(&DISK_WRITES)?;
+        Ok(if writes > 0.0 { r.sum(&DISK_FLUSHES)? / writes } else { 0.0 })
+    });
+    if let Ok(flushes) = flushes
+        && flushes.value >= FLUSHES_PER_WRITE
+    {
+        return ruled_out(&flushes, FLUSHES_PER_WRITE, "guess", "it is flushes that keep the disk busy");
+    }
+    let share = asleep.value.min(1.0);
+    let claim =
+        format!("workers of {} are asleep {:.0} % of the time for a disk that is always busy", hop.name, share * 100.0);
+    Finding::new(busy, FULL_DISK, ORIGIN, &claim, share)
+        .and(Ok(asleep), "workers that wait for a disk")
+        .and(hop.summary(&DISK_WRITTEN), "bytes written to disks")
+        .and(hop.summary(&DISK_WAITED), "requests that wait at disks, on average")
+        .and(hop.summary(&PSI_IO_FULL), "time in which everything waited for a disk")
+        .mend("write less (buffered logs), or to another disk; more memory for what is read", None)
+        .gaining(Some(gain_of_share(share, gain_until_full(hop))))
+        .tested_by(Dose::Untestable("prony cannot make a disk slower"))
+        .rising(hop.summary(&DISK_WRITTEN))
+        .fires()
+}
+
+fn busiest(r: &Reader<'_>) -> Result<f64, Gap> {
+    let disks = r.hop.items(&DISK_BUSY).into_iter().filter_map(|disk| r.one(&DISK_BUSY, disk).ok());
+    disks.reduce(f64::max).ok_or_else(|| Gap::new(DISK_BUSY.name, r.hop.name, "no disk of this machine was read"))
+}
+
+/// Share of worker time asleep for a disk: by the state of the workers, or by close looks at where they wait, whichever
+/// saw more.
+pub(super) fn asleep(hop: &Hop<'_>) -> Result<Fact, Gap> {
+    let looked = hop.disk_waits();
+    let by_state = hop.fact("workers asleep for a disk", "share", |r| r.worker_mean(&PROC_DISK_SLEEP));
+    match (by_state, looked) {
+        (Ok(fact), Some(looked)) => Ok(Fact { value: fact.value.max(looked), ..fact }),
+        (Ok(fact), None) => Ok(fact),
+        (Err(_), Some(looked)) => Ok(crate::host_facts::looked_at(hop, "workers asleep for a disk", "share", looked)),
+        (Err(gap), None) => Err(gap),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, monotonic, score};
+    use prony_model::metric::LOOK_WAIT;
+
+    fn lab(asleep: f64) -> Lab {
+        Lab::healthy()
+            .throughput(1_000.0)
+            .cpu("0", 0.05, 0.1, 0.02)
+            .gauge("lb", &PROC_DISK_SLEEP, "101", asleep)
+            .per_second("lb", &DISK_BUSY, "vda", 0.98)
+            .per_second("lb", &DISK_WRITES, "vda", 500.0)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        assert!((score(CAUSE.id, "lb", &lab(0.6)) - 0.6).abs() < 1e-6);
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.049)), 0.0, "somebody else's disk work");
+        assert!(score(CAUSE.id, "lb", &lab(0.051)) > 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.6).per_second("lb", &DISK_BUSY, "vda", 0.89)), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.6).per_second("lb", &DISK_FLUSHES, "vda", 400.0)), 0.0, "flushes");
+        assert!(score(CAUSE.id, "lb", &lab(0.0).gauge("lb", &LOOK_WAIT, "io_schedule", 0.4)) > 0.3, "seen by looks");
+    }
+
+    monotonic!(lab, 0.0..1.0);
+}

@@ -1,0 +1,191 @@
+//! # Event loop blocked
+//!
+//! A call that blocks inside an event loop: the application has many requests and serves one at a time.
+//!
+//! ## What it sees
+//! Requests that lie unread in sockets which the application has accepted; how many sessions it has at work at what it
+//! calls; its CPU time; where its first thread waits.
+//!
+//! ## Why it limits
+//! While the loop waits for one answer it reads no other request: throughput is 1 / the time of one request, per
+//! process.
+//!
+//! ## Evidence
+//! The share of the requests in flight that lie unread, while the CPU is idle and what it calls sees at most one
+//! request of each process.
+//!
+//! ## What it is not
+//! A pool of connections or a lock inside the application: then requests are read and wait inside. Threads that are all
+//! in use: then several requests are under way at what it calls. A process whose CPU is full.
+//!
+//! ## Fix
+//! An asynchronous driver, threads for calls that block, or more processes.
+//!
+//! ## References
+//! tcp(7), unread bytes (`SIOCINQ`); Linux inet_diag `idiag_rqueue`.
+
+use super::connection_pool_exhausted::UNREAD;
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
+};
+use crate::facts::{Fact, Hop, Reader};
+use crate::sessions::{BUSY_PROCESS, Crowd, cpus_per_process, crowd, in_use, runs_code};
+use prony_model::Gap;
+use prony_model::metric::{CONN_IN_UNREAD, CONN_OUT_WAITING, LISTEN_QUEUE, LOOK_WAIT};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "event-loop-blocked",
+    layer: Layer::Upstream,
+    title: "event loop blocked",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("event_loop_blocked.rs"),
+};
+
+/// Requests at work at what it calls, per process, up to which it does one thing at a time. A guess: readings miss by
+/// some.
+const ONE_AT_A_TIME: f64 = 1.3;
+/// Share of looks that find the first thread in a call that blocks, below which that is not what holds the loop up. A
+/// guess: a blocked loop showed 0.9, one before a pool 0.0.
+const BLOCKED: f64 = 0.3;
+/// Kernel functions in which a thread waits for one answer, or for a time: poll and select, reads of sockets and pipes,
+/// sleeps, locks of user code.
+const BLOCKING: [&str; 11] = [
+    "do_sys_poll",
+    "do_poll",
+    "do_select",
+    "core_sys_select",
+    "sk_wait_data",
+    "wait_woken",
+    "inet_",
+    "unix_stream",
+    "pipe_",
+    "hrtimer_nanosleep",
+    "futex",
+];
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    if !runs_code(hop) {
+        return does_not_apply(hop, "runs no code of the application");
+    }
+    let Crowd { requests, .. } = match crowd(hop)? {
+        Ok(crowd) => crowd,
+        Err((fact, border, claim)) => return ruled_out(&fact, border, "guess", &claim),
+    };
+    let unread = hop.summary(&CONN_IN_UNREAD)?;
+    let border = UNREAD * requests.value;
+    if unread.value < border {
+        return ruled_out(&unread, border, "guess", "requests are read as they come");
+    }
+    let queued = hop.summary(&LISTEN_QUEUE);
+    if let Ok(queued) = &queued
+        && queued.value > unread.value
+    {
+        return ruled_out(
+            queued,
+            unread.value,
+            "guess",
+            "connections are not even accepted: each waits for a worker of its own",
+        );
+    }
+    let busy = cpus_per_process(hop)?;
+    if busy.value >= BUSY_PROCESS {
+        return ruled_out(&busy, BUSY_PROCESS, "guess", "its processes are busy");
+    }
+    if let Some(blocked) = blocked_looks(hop)
+        && blocked < BLOCKED
+    {
+        let blocked =
+            Fact::across_levels(hop, "share of looks that find its first thread in a call that blocks", blocked);
+        return ruled_out(
+            &blocked,
+            BLOCKED,
+            "guess",
+            "its first thread waits for events, or for something else than a call",
+        );
+    }
+    let workers = hop.workers().len().max(1) as f64;
+    let under_way = hop.fact("requests at work at what it calls, per process", "", |r| Ok(under_way(r)? / workers));
+    if let Ok(under_way) = &under_way
+        && under_way.value > ONE_AT_A_TIME
+    {
+        return ruled_out(under_way, ONE_AT_A_TIME, "guess", "several requests are under way at once");
+    }
+    let share = (unread.value / requests.value).min(1.0);
+    let claim = format!(
+        "{:.0} of {:.0} requests lie unread at {}, which is idle and has one at a time under way",
+        unread.value, requests.value, hop.name
+    );
+    Finding::new(unread.clone(), border, "guess", &claim, share)
+        .and(under_way, "requests at work at what it calls, per process")
+        .and(Ok(busy), "its processes hardly use their CPU")
+        .mend("an asynchronous driver, threads for calls that block, or more processes", None)
+        .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
+        .rising(Ok(unread))
+        .tested_by(Dose::Queue)
+        .fires()
+}
+
+/// Share of looks that found the first thread of a worker in a call that blocks; none without a close look.
+fn blocked_looks(hop: &Hop<'_>) -> Option<f64> {
+    let functions = hop.items(&LOOK_WAIT);
+    let blocking = functions.iter().filter(|f| BLOCKING.iter().any(|name| f.starts_with(name)));
+    let sum = blocking.filter_map(|f| hop.look(&LOOK_WAIT, f).ok()).sum();
+    (!functions.is_empty()).then_some(sum)
+}
+
+/// Requests of the hop at what it calls: sessions in use where the callee tells them, else connections that await an
+/// answer.
+pub(super) fn under_way(r: &Reader<'_>) -> Result<f64, Gap> {
+    let callees = r.hop.callees();
+    callees.iter().map(|c| in_use(&r.of(c)).or_else(|_| r.towards(&CONN_OUT_WAITING, c))).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, finding, score};
+    use proptest::prelude::*;
+
+    /// 54 of 64 requests lie unread, nine connections, one statement at a time.
+    fn lab(unread: f64) -> Lab {
+        let lab = Lab::chain().queueing(205.0).held(9.0).sessions([0.3, 0.7, 0.8], "Timeout:PgSleep");
+        lab.levels("app", &CONN_IN_UNREAD, "80", [0.2, unread, 2.0 * unread])
+            .gauge("app", &LOOK_WAIT, "do_sys_poll", 0.9)
+            .gauge("app", &CONN_OUT_WAITING, "10.77.0.30:5432", 0.6)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        let found = finding(CAUSE.id, "app", &lab(54.0)).unwrap();
+        assert!((found.score - 54.0 / 64.0).abs() < 0.01, "{}", found.score);
+        assert_eq!(score(CAUSE.id, "app", &Lab::chain()), 0.0);
+        assert_eq!(score(CAUSE.id, "db", &lab(54.0)), 0.0);
+        assert_eq!(score(CAUSE.id, "app", &lab(19.0)), 0.0, "border");
+        assert!(score(CAUSE.id, "app", &lab(19.3)) > 0.0, "border");
+    }
+
+    #[test]
+    fn what_looks_alike_is_something_else() {
+        let silent = |lab: Lab, why: &str| assert_eq!(score(CAUSE.id, "app", &lab), 0.0, "{why}");
+        silent(lab(54.0).sessions([1.0, 8.0, 8.0], "Timeout:PgSleep"), "eight under way");
+        silent(lab(54.0).own("app", 0.9), "its CPU is busy");
+        let looks = |function: &str| lab(54.0).without("app", &LOOK_WAIT).gauge("app", &LOOK_WAIT, function, 0.95);
+        silent(looks("ep_poll"), "it waits for events");
+        silent(looks("ptrace_stop"), "a tracer holds it");
+        assert!(score(CAUSE.id, "app", &looks("hrtimer_nanosleep")) > 0.5, "a sleep blocks too");
+        silent(lab(54.0).per_second("app", &prony_model::metric::CGROUP_THROTTLED_TIME, "", 0.6), "a quota");
+        silent(lab(54.0).gauge("app", &prony_model::metric::PROC_TRACER, "101", 1.0), "a tracer");
+        silent(lab(20.0).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", 40.0), "connections are not accepted");
+        assert!(score(CAUSE.id, "app", &lab(54.0).mute()) > 0.5, "sockets show it without the database's word")
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..64.0, b in 0.0f64..64.0) {
+            prop_assert!(score(CAUSE.id, "app", &lab(a.min(b))) <= score(CAUSE.id, "app", &lab(a.max(b))) + 1e-9);
+        }
+    }
+}

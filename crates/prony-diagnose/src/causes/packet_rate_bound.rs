@@ -1,0 +1,104 @@
+//! # Packet rate bound
+//!
+//! The CPUs are full, and much of their work goes by the number of small packets, not by their bytes.
+//!
+//! ## What it sees
+//! Soft interrupt share of full CPUs; bytes per packet; packets per request.
+//!
+//! ## Why it limits
+//! Each packet costs its pass through the stack, however little it carries.
+//!
+//! ## Evidence
+//! Share of interrupt work in the capacity of the hop's CPUs, for its part of it.
+//!
+//! ## What it is not
+//! Large packets: then bytes or requests are what costs. A fault that explains why there are so many packets (overlay,
+//! offloads off, partial packets, a connection per request): that one stands.
+//!
+//! ## Fix
+//! Fewer, larger packets (joined writes, keepalive, larger answers); more CPUs or queues for packet work. An honest
+//! limit.
+//!
+//! ## References
+//! F2 of the field cases: 10 to 13 % soft interrupts at 50 Mbit/s, so many small packets.
+
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_until_next_limit, ruled_out};
+use crate::facts::Hop;
+use crate::host_facts::share_of;
+use prony_model::metric::SOFTIRQ_NET_RX;
+use prony_model::{Gap, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "packet-rate-bound",
+    layer: Layer::Network,
+    title: "packet rate bound",
+    kind: Kind::HonestLimit,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("packet_rate_bound.rs"),
+};
+
+/// Share of the CPUs' capacity in interrupts from which packets are a limit of their own. Cited: F2 of the field cases
+/// found it at 10 to 13 %.
+const INTERRUPTS: f64 = 0.1;
+/// Its origin.
+const ORIGIN: &str = "cited: field case F2, 10 to 13 % soft interrupts";
+/// Bytes per packet below which it is small. A guess: a third of a full one.
+const SMALL_BYTES: f64 = 500.0;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let interrupts = hop
+        .fact("interrupt share of the hop's CPUs", "share", |r| Ok(share_of(r.cpu()?.interrupts, r.cpu()?.total())))?;
+    if interrupts.value < INTERRUPTS || !cpu_is_full(hop)? {
+        return ruled_out(&interrupts, INTERRUPTS, ORIGIN, "packet work takes little, or its CPUs have room");
+    }
+    let bytes = hop.fact("bytes / packet", "B", |r| r.bytes_per_packet())?;
+    if bytes.value > SMALL_BYTES {
+        return ruled_out(&bytes, SMALL_BYTES, "guess", "its packets are not small");
+    }
+    let at = hop.at(Level::At)?;
+    // Of several hosts on the same CPUs each has its part of the packet work.
+    let own = share_of(at.own_cpu()?, at.cpu()?.busy_share() * at.cpu()?.total());
+    let share = interrupts.value * own;
+    let claim = format!(
+        "{} spends {:.0} % of its CPUs on packets of {:.0} bytes",
+        hop.name,
+        interrupts.value * 100.0,
+        bytes.value
+    );
+    Finding::new(interrupts.clone(), INTERRUPTS, ORIGIN, &claim, share)
+        .and(Ok(bytes), "bytes per packet: they are small")
+        .and(hop.fact("packets / request", "", |r| Ok(r.packets()? / r.requests()?)), "packets per request")
+        .and(hop.summary(&SOFTIRQ_NET_RX), "rounds of receiving, per second")
+        .mend("fewer and larger packets, or more CPUs and queues for packet work", None)
+        .gaining(gain_until_next_limit(hop))
+        .rising(Ok(interrupts))
+        .fires()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, monotonic, score};
+
+    fn lab(softirq: f64) -> Lab {
+        Lab::healthy().cpu("0", 1.0 - softirq, 0.0, softirq).own("lb", 1.0 - softirq).per_second(
+            "lb",
+            &IF_TX_BYTES,
+            "eth0",
+            15_300.0 * 600.0,
+        )
+    }
+
+    use prony_model::metric::IF_TX_BYTES;
+
+    #[test]
+    fn fires_silent_border() {
+        assert!((score(CAUSE.id, "lb", &lab(0.3)) - 0.3).abs() < 1e-6, "{}", score(CAUSE.id, "lb", &lab(0.3)));
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0, "567 bytes");
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.09)), 0.0);
+        assert!(score(CAUSE.id, "lb", &lab(0.11)) > 0.0);
+    }
+
+    monotonic!(lab, 0.0..0.9);
+}

@@ -1,0 +1,179 @@
+//! # Run queue wait
+//!
+//! Processes that are not of the stack take the CPUs of the hop, and its workers wait for their turn.
+//!
+//! ## What it sees
+//! Run delay of the workers (runnable, but waiting for a CPU) against their run time; CPU time of the hop's CPUs that
+//! no host of the stack used; who used it, from a close look.
+//!
+//! ## Why it limits
+//! A worker that waits for a CPU serves nothing; the CPU that it waits for works for somebody else.
+//!
+//! ## Evidence
+//! With full CPUs the share of their capacity that strangers take, times the share of time in which the workers want
+//! one; else the share of request time that workers wait.
+//!
+//! ## What it is not
+//! Hosts of the stack, or its generator, that share CPUs: then the machine is too small, which is an honest limit.
+//! Workers that may use too few CPUs: `workers-misplaced`. A hypervisor that takes the CPU: `cpu-stolen`.
+//!
+//! ## Fix
+//! Move the neighbours to other CPUs (cpuset, affinity), or give them less weight (nice, cpu.weight).
+//!
+//! ## References
+//! Linux Documentation/scheduler/sched-stats.rst: /proc/PID/schedstat; proc(5) /proc/PID/stat.
+
+use crate::cause::{
+    Cause, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_of_share, gain_until_next_limit, ruled_out,
+};
+use crate::facts::{Fact, Hop, Reader};
+use crate::host_facts::looked_at;
+use prony_model::metric::{CPU_NICE, CPU_SYSTEM, CPU_USER, LOOK_NEIGHBOUR, PROC_RUN};
+use prony_model::{Gap, Level};
+use std::collections::BTreeSet;
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "run-queue-wait",
+    layer: Layer::Cpu,
+    title: "run queue wait",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("run_queue_wait.rs"),
+};
+
+/// Share of the time in which workers want a CPU that they wait for it. A guess: with one neighbour of equal weight it
+/// is a half, on a healthy full CPU with one worker a few percent.
+const DELAY: f64 = 0.1;
+/// Share of the CPUs' capacity that strangers must take. A guess: the kernel's own accounting differs from that of
+/// processes by some percent.
+const STRANGERS: f64 = 0.1;
+/// Its origin.
+const ORIGIN: &str = "guess: one neighbour of equal weight gives 0.5, a healthy full CPU some percent";
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let delay = hop.fact("proc.run_delay / (run + run_delay)", "share", |r| r.delay_share())?;
+    if delay.value < DELAY {
+        return ruled_out(&delay, DELAY, ORIGIN, "workers hardly wait for a CPU");
+    }
+    let strangers = strangers(hop)?;
+    let at = hop.at(Level::At)?;
+    let taken = strangers.value / at.cpu()?.total();
+    if taken < STRANGERS {
+        return ruled_out(&strangers, STRANGERS * at.cpu()?.total(), "guess", "the CPUs work for the stack itself");
+    }
+    let full = cpu_is_full(hop)?;
+    // Workers that do not want a CPU all the time have requests enough only now and then: they are not the limit.
+    let wanted = hop.fact("share of time in which its workers want a CPU", "share", |r| {
+        let (delay, run) = r.delay_and_run()?;
+        Ok(((delay + run) / hop.workers().len().max(1) as f64).min(1.0))
+    })?;
+    let waiting = at.delay_and_run()?.0 / at.in_flight()?;
+    let share = if full { taken * wanted.value * (1.0 - at.stalled_share()) } else { waiting.min(taken) };
+    let names = names(hop);
+    let who = if names.is_empty() { "processes that are not of the stack".to_string() } else { names.join(", ") };
+    let claim =
+        format!("workers of {} wait {:.0} % of their time for CPUs that {who} use", hop.name, delay.value * 100.0);
+    let cap = if full { gain_until_next_limit(hop) } else { None };
+    let mut finding = Finding::new(delay, DELAY, ORIGIN, &claim, share)
+        .and(Ok(strangers), "CPUs that strangers use on the CPUs of this hop")
+        .and(Ok(wanted), "its workers want a CPU nearly always")
+        .and(
+            hop.fact("proc.run_delay of the workers", "s/s", |r| Ok(r.delay_and_run()?.0)),
+            "time that its workers wait",
+        );
+    for (item, cpus) in neighbours(hop).into_iter().take(3) {
+        finding =
+            finding.and(Ok(looked_at(hop, &format!("{} {item}", LOOK_NEIGHBOUR.name), "CPUs", cpus)), "a neighbour");
+    }
+    finding
+        .mend(format!("move {who} to other CPUs, or lower their weight (nice, cpu.weight)"), None)
+        .gaining(Some(gain_of_share(share, cap)))
+        .rising(hop.fact("proc.run_delay of the workers", "s/s", |r| Ok(r.delay_and_run()?.0)))
+        .fires()
+}
+
+/// CPUs among those of its workers that no host of the stack uses: the accounts of the CPUs less those of every process
+/// of the stack on them. A gap when the processes of one of these hosts are not known: its work would look like a
+/// stranger's.
+fn strangers(hop: &Hop<'_>) -> Result<Fact, Gap> {
+    let cpus = worker_cpus(hop)?;
+    hop.fact("CPUs used by strangers", "CPUs", |r| {
+        let mut used = 0.0;
+        for cpu in cpus.iter().map(u32::to_string) {
+            used += r.one(&CPU_USER, &cpu)? + r.one(&CPU_NICE, &cpu).unwrap_or(0.0) + r.one(&CPU_SYSTEM, &cpu)?;
+        }
+        let near =
+            |other: &Hop<'_>| other.shares_cpu_with(hop) && other.cpus().is_ok_and(|theirs| !theirs.is_disjoint(&cpus));
+        let own = hosts(hop).into_iter().filter(near).map(|other| Reader { hop: other, trial: r.trial }.process_cpu());
+        let own: f64 = own.collect::<Result<Vec<f64>, Gap>>()?.iter().sum();
+        Ok((used - own).max(0.0))
+    })
+}
+
+/// CPUs of the hop that its workers may use; all of them where no mask was read.
+fn worker_cpus(hop: &Hop<'_>) -> Result<BTreeSet<u32>, Gap> {
+    let own = hop.cpus()?;
+    let may: BTreeSet<u32> = own.intersection(&hop.worker_cpus()).copied().collect();
+    Ok(if may.is_empty() { own } else { may })
+}
+
+fn hosts<'a>(hop: &Hop<'a>) -> Vec<Hop<'a>> {
+    Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run)).collect()
+}
+
+/// Processes on the hop's CPUs that belong to no host of the stack, with the CPUs they use, the greatest first.
+fn neighbours<'a>(hop: &Hop<'a>) -> Vec<(&'a str, f64)> {
+    let of_stack = |pid: &str| hosts(hop).iter().any(|h| h.items(&PROC_RUN).contains(&pid));
+    let items = hop.items(&LOOK_NEIGHBOUR).into_iter().filter(|item| !of_stack(item.split(' ').next().unwrap_or(item)));
+    let mut seen: Vec<_> = items.filter_map(|item| Some((item, hop.look(&LOOK_NEIGHBOUR, item).ok()?))).collect();
+    seen.sort_by(|a, b| b.1.total_cmp(&a.1));
+    seen
+}
+
+/// Names of the three greatest, with their pids.
+fn names(hop: &Hop<'_>) -> Vec<String> {
+    let name = |item: &str| item.split_once(' ').map_or(item.to_string(), |(pid, name)| format!("{name} (pid {pid})"));
+    neighbours(hop).into_iter().take(3).map(|(item, _)| name(item)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, finding, monotonic, score};
+    use prony_model::metric::PROC_RUN_DELAY;
+
+    /// A neighbour of equal weight on CPU 0.
+    fn lab(delay: f64) -> Lab {
+        Lab::healthy()
+            .throughput(8_000.0)
+            .cpu("0", 0.7, 0.2, 0.1)
+            .own("lb", 0.45)
+            .per_second("lb", &PROC_RUN_DELAY, "101", delay)
+            .gauge("lb", &LOOK_NEIGHBOUR, "900 burn", 0.45)
+            .gauge("lb", &LOOK_NEIGHBOUR, "101 nginx", 0.1)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        let found = finding(CAUSE.id, "lb", &lab(0.45)).unwrap();
+        assert!((found.score - 0.45 * 0.9).abs() < 1e-6, "{}", found.score);
+        assert!(found.summary.contains("burn (pid 900)") && !found.summary.contains("nginx"), "{}", found.summary);
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.04)), 0.0, "it hardly waits");
+        assert!(score(CAUSE.id, "lb", &lab(0.06)) > 0.0);
+        assert_eq!(
+            score(CAUSE.id, "lb", &lab(0.45).own("lb", 0.85).per_second("lb", &PROC_RUN_DELAY, "101", 0.45)),
+            0.0,
+            "its own workers fill the CPU"
+        );
+        let siblings = lab(0.0).cpu("1", 0.5, 0.3, 0.1).own("s1", 0.4).own("s2", 0.4);
+        assert_eq!(
+            score(CAUSE.id, "s1", &siblings.per_second("s1", &PROC_RUN_DELAY, "101", 0.4)),
+            0.0,
+            "the stack's own"
+        );
+    }
+
+    monotonic!(lab, 0.0..2.0);
+}

@@ -1,0 +1,114 @@
+//! # Socket buffer limited
+//!
+//! Senders have data and the path has room, but a buffer at one of the ends is too small.
+//!
+//! ## What it sees
+//! Time in which connections of the host were held by their own full send buffer (sndbuf_limited), or by the receiver's
+//! window (rwnd_limited), per second.
+//!
+//! ## Why it limits
+//! A round trip carries one buffer at most; the rest of the answer waits for the next.
+//!
+//! ## Evidence
+//! Connections that are held on average, of the requests in flight.
+//!
+//! ## What it is not
+//! A receiver that reads late because it is busy: then its CPUs are full, and its window is small for that reason. A
+//! full link, before which everything fills. A path that loses packets: the congestion window holds then, not a buffer.
+//!
+//! ## Fix
+//! `net.ipv4.tcp_wmem`, `net.ipv4.tcp_rmem`; the server's own buffer settings (nginx `listen ... sndbuf`).
+//!
+//! ## References
+//! Linux tcp_info tcpi_sndbuf_limited, tcpi_rwnd_limited (since 4.9); ip-sysctl.rst tcp_wmem.
+
+use super::bandwidth_bound::{FULL_LINK, fullest_sending};
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_of_share, gain_until_full, knob, ruled_out,
+};
+use crate::facts::{Hop, Reader};
+use prony_model::metric::{CONN_BUFFER_LIMITED, CONN_WINDOW_LIMITED, TCP_PRUNED, TCP_ZERO_WINDOWS};
+use prony_model::{Gap, KnobId, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "socket-buffer-limited",
+    layer: Layer::Network,
+    title: "socket buffer limited",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("socket_buffer_limited.rs"),
+};
+
+/// Share of the requests in flight that must be held. A guess.
+const HELD: f64 = 0.15;
+/// Origin of the buffers' sizes: what kernels use as the middle and most since 4.20, made four times as large.
+const WIDE: &str = "4096 524288 16777216";
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let held = hop.fact("connections held by a buffer / requests in flight", "share", |r| {
+        Ok((held_per_s(r)? / r.in_flight()?).min(1.0))
+    })?;
+    if held.value < HELD {
+        return ruled_out(&held, HELD, "guess", "hardly any connection is held by a buffer");
+    }
+    let at = hop.at(Level::At)?;
+    if let Some(fill) = fullest_sending(hop).filter(|fill| fill.value >= FULL_LINK) {
+        return ruled_out(&fill, FULL_LINK, "definition", "buffers fill because the link is full");
+    }
+    let (window, buffer) = (at.sum(&CONN_WINDOW_LIMITED)?, at.sum(&CONN_BUFFER_LIMITED)?);
+    let busy: Vec<&str> = hosts(hop).into_iter().filter(|h| cpu_is_full(h).unwrap_or(false)).map(|h| h.name).collect();
+    if let Some(busy) = busy.first() {
+        let claim = format!("connections are held because a host is busy: the CPUs of {busy} are full");
+        return ruled_out(&held, HELD, "guess", &claim);
+    }
+    let by_window = window > buffer;
+    let (place, name) = if by_window { ("the receiver's window", "tcp_rmem") } else { ("its send buffer", "tcp_wmem") };
+    let share = held.value;
+    let claim = format!("{:.0} connections of {} are held by {place} on average", window + buffer, hop.name);
+    let remedy = knob(hop, KnobId::Sysctl(format!("net.ipv4.{name}")), WIDE).filter(|_| !by_window);
+    Finding::new(held, HELD, "guess", &claim, share)
+        .and(hop.summary(&CONN_BUFFER_LIMITED), "held by a full send buffer")
+        .and(hop.summary(&CONN_WINDOW_LIMITED), "held by the receiver's window")
+        .and(hop.summary(&TCP_ZERO_WINDOWS), "times that it said to have no room itself, per second")
+        .and(hop.summary(&TCP_PRUNED), "receive buffers of its own that overflowed, per second")
+        .mend(format!("larger buffers: net.ipv4.{name}, and the server's own settings"), remedy)
+        .gaining(Some(gain_of_share(share, gain_until_full(hop))))
+        .tested_by(if by_window { Dose::Concurrency } else { Dose::Removal })
+        .rising(hop.fact("connections held by a buffer", "s/s", held_per_s))
+        .fires()
+}
+
+/// Connections that are held at any moment: seconds per second.
+fn held_per_s(r: &Reader<'_>) -> Result<f64, Gap> {
+    Ok(r.sum(&CONN_WINDOW_LIMITED)? + r.sum(&CONN_BUFFER_LIMITED)?)
+}
+
+fn hosts<'a>(hop: &Hop<'a>) -> Vec<Hop<'a>> {
+    Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, finding, monotonic, score};
+
+    fn lab(held: f64) -> Lab {
+        Lab::healthy().throughput(900.0).cpu("0", 0.1, 0.2, 0.1).per_second("lb", &CONN_BUFFER_LIMITED, "80", held)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        let found = finding(CAUSE.id, "lb", &lab(40.0)).unwrap();
+        assert!((found.score - 40.0 / 64.0).abs() < 1e-6);
+        assert_eq!(found.remedies[0].knob.as_ref().unwrap().id.to_string(), "sysctl.net.ipv4.tcp_wmem");
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(9.5)), 0.0);
+        assert!(score(CAUSE.id, "lb", &lab(9.7)) > 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(40.0).cpu("1", 0.5, 0.4, 0.1)), 0.0, "the readers are busy");
+        let window = lab(0.0).per_second("lb", &CONN_WINDOW_LIMITED, "80", 40.0);
+        assert!(finding(CAUSE.id, "lb", &window).unwrap().remedies[0].knob.is_none(), "the receiver's to mend");
+    }
+
+    monotonic!(lab, 0.0..100.0);
+}

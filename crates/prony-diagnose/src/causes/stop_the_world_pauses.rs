@@ -1,0 +1,130 @@
+//! # Stop-the-world pauses
+//!
+//! The application stands still for moments: a garbage collector or the like stops all of its threads.
+//!
+//! ## What it sees
+//! Stretches of 50 ms or more in which the host sends nothing although requests come in all the time, and requests that
+//! lie unread there meanwhile.
+//!
+//! ## Why it limits
+//! Nothing is served in a pause, and what came in waits for its end: the tail of the response times is the pause.
+//!
+//! ## Evidence
+//! The share of the time that goes by in such stretches.
+//!
+//! ## What it is not
+//! A quota of CPU time that stops the processes: `cpu-quota-throttled`. Hosts behind or before it, which have nothing
+//! to do meanwhile: requests lie unread at none of them. Little load, in which gaps are natural. Retransmission
+//! timeouts.
+//!
+//! ## Fix
+//! Another collector or its settings, a smaller heap of long-lived objects, less garbage per request.
+//!
+//! ## References
+//! The garbage collection handbook, Jones et al., on pauses; CPython `gc.freeze`.
+
+use super::cpu_quota_throttled::THROTTLED;
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, predicted_gain, ruled_out,
+};
+use crate::facts::{Fact, Hop};
+use crate::sessions::runs_code;
+use prony_model::metric::{CGROUP_THROTTLED_TIME, CONN_IN_UNREAD, LOOK_PAUSE_LONGEST, LOOK_PAUSED};
+use prony_model::{Gap, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "stop-the-world-pauses",
+    layer: Layer::Upstream,
+    title: "stop-the-world pauses",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("stop_the_world_pauses.rs"),
+};
+
+/// Share of the time in pauses from which they matter. A guess: one of 150 ms in the three seconds of a close look.
+const PAUSED: f64 = 0.05;
+/// Answers per second below which 50 ms without one are nothing special: at 100/s at random that happens by e^-5.
+/// Poisson.
+const RATE_MIN: f64 = 100.0;
+/// Requests unread, over those in flight times the share of pauses: 1 where they come in evenly and lie there. A guess.
+const UNREAD: f64 = 0.3;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    if !runs_code(hop) {
+        return does_not_apply(hop, "runs no code of the application");
+    }
+    let paused = Fact { unit: "share", ..Fact::across_levels(hop, LOOK_PAUSED.name, hop.look(&LOOK_PAUSED, "")?) };
+    if paused.value < PAUSED {
+        return ruled_out(&paused, PAUSED, "guess", "it sends all the time");
+    }
+    let rate = hop.fact("requests", "/s", |r| r.requests())?;
+    if rate.value < RATE_MIN {
+        return ruled_out(&rate, RATE_MIN, "Poisson", "so few requests leave gaps by themselves");
+    }
+    let throttled = hop.summary(&CGROUP_THROTTLED_TIME);
+    if let Ok(throttled) = &throttled
+        && throttled.value >= THROTTLED
+    {
+        return ruled_out(throttled, THROTTLED, "guess", "a quota stops it");
+    }
+    let unread = hop.summary(&CONN_IN_UNREAD)?;
+    let border = UNREAD * paused.value * hop.at(Level::At)?.in_flight()?;
+    if unread.value < border {
+        return ruled_out(&unread, border, "guess", "nothing lies unread: it has nothing to do in the pauses");
+    }
+    let share = paused.value.min(1.0);
+    let claim =
+        format!("{} stands still for {:.0} % of the time, in stretches of 50 ms and more", hop.name, share * 100.0);
+    let longest = hop.look(&LOOK_PAUSE_LONGEST, "");
+    let longest = longest.map(|s| Fact { unit: "s", ..Fact::across_levels(hop, LOOK_PAUSE_LONGEST.name, s) });
+    let dose = if cpu_is_full(hop)? { Dose::Cpu } else { Dose::Untestable("prony has no knob for a collector") };
+    Finding::new(paused, PAUSED, "guess", &claim, share)
+        .and(longest, "the longest of them")
+        .and(Ok(unread.clone()), "requests lie unread")
+        .mend("another collector or its settings, a smaller heap of long-lived objects, less garbage per request", None)
+        .gaining(predicted_gain(hop, share))
+        .rising(Ok(unread))
+        .tested_by(dose)
+        .fires()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, finding, score};
+    use proptest::prelude::*;
+
+    fn lab(paused: f64) -> Lab {
+        let lab = Lab::chain().gauge("app", &LOOK_PAUSED, "", paused).gauge("app", &LOOK_PAUSE_LONGEST, "", 0.2);
+        lab.levels("app", &CONN_IN_UNREAD, "80", [20.0 * paused, 50.0 * paused, 90.0 * paused]).gauge(
+            "db",
+            &LOOK_PAUSED,
+            "",
+            paused,
+        )
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        assert!((finding(CAUSE.id, "app", &lab(0.4)).unwrap().score - 0.4).abs() < 1e-9);
+        assert_eq!(score(CAUSE.id, "db", &lab(0.4)), 0.0, "it waits for the application");
+        assert_eq!(score(CAUSE.id, "app", &lab(0.0)), 0.0);
+        assert_eq!(score(CAUSE.id, "app", &lab(0.049)), 0.0, "border");
+        assert!(score(CAUSE.id, "app", &lab(0.051)) > 0.0, "border");
+        let silent = |lab: Lab, why: &str| assert_eq!(score(CAUSE.id, "app", &lab), 0.0, "{why}");
+        silent(lab(0.4).gauge("app", &CONN_IN_UNREAD, "80", 1.0), "nothing lies unread");
+        silent(lab(0.4).per_second("app", &CGROUP_THROTTLED_TIME, "", 0.4), "a quota");
+        silent(lab(0.4).throughput(90.0), "little load");
+        let run = Lab::chain().run();
+        assert!(check(&Hop { run: &run, name: "app" }).is_err(), "no close look");
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..1.0, b in 0.0f64..1.0) {
+            prop_assert!(score(CAUSE.id, "app", &lab(a.min(b))) <= score(CAUSE.id, "app", &lab(a.max(b))) + 1e-9);
+        }
+    }
+}

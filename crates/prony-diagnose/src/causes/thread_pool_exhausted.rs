@@ -1,0 +1,170 @@
+//! # Thread pool exhausted
+//!
+//! Every thread, or every process, that serves requests waits for an answer; the other requests wait for one of them.
+//!
+//! ## What it sees
+//! Threads and processes of the application, its connections to what it calls, requests in flight, connections that
+//! nobody accepts, and where the threads wait.
+//!
+//! ## Why it limits
+//! With W threads that each serve one request in a time T, no more than W / T requests per second pass.
+//!
+//! ## Evidence
+//! The share of the requests in flight that have no thread. As many connections as threads, or connections that stay in
+//! the accept queue, while no CPU is full and throughput stands still.
+//!
+//! ## What it is not
+//! A pool of connections that is smaller than the number of threads. Threads that wait for a lock of their own: then
+//! what they call rests. An event loop that one call blocks. A database whose sessions wait for locks or the disk.
+//!
+//! ## Fix
+//! More threads or processes; an asynchronous driver; shorter calls.
+//!
+//! ## References
+//! Little's law; futex(2).
+
+use super::connection_pool_exhausted::{CROWD, ratio, threads_with_connections};
+use super::event_loop_blocked::under_way;
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
+};
+use crate::facts::{Fact, Hop};
+use crate::sessions::{BLOCKED, BUSY_PROCESS, Crowd, blocked_share, cpus_per_process, crowd, held, runs_code};
+use prony_model::Gap;
+use prony_model::metric::{LISTEN_QUEUE, LOOK_THREADS};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "thread-pool-exhausted",
+    layer: Layer::Upstream,
+    title: "thread pool exhausted",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("thread_pool_exhausted.rs"),
+};
+
+/// Requests under way per thread below which the threads do something else. A guess: three threads on a machine that
+/// others load showed 0.5, 40 threads before one lock 0.03.
+const AT_WORK: f64 = 0.25;
+/// Share of the requests in flight whose connection nobody accepts, from which workers are short. A guess.
+const NOT_ACCEPTED: f64 = 0.3;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    if !runs_code(hop) {
+        return does_not_apply(hop, "runs no code of the application");
+    }
+    let Crowd { requests, .. } = match crowd(hop)? {
+        Ok(crowd) => crowd,
+        Err((fact, border, claim)) => return ruled_out(&fact, border, "guess", &claim),
+    };
+    let busy = cpus_per_process(hop)?;
+    if busy.value >= BUSY_PROCESS {
+        return ruled_out(&busy, BUSY_PROCESS, "guess", "its processes are busy");
+    }
+    let queued = hop.summary(&LISTEN_QUEUE);
+    if let Ok(queued) = &queued
+        && queued.value >= NOT_ACCEPTED * requests.value
+    {
+        let share = (queued.value / requests.value).min(1.0);
+        let claim = format!(
+            "{:.0} of {:.0} requests wait in the accept queue of {}, whose workers are idle but not free",
+            queued.value, requests.value, hop.name
+        );
+        return fires(hop, queued, NOT_ACCEPTED * requests.value, &claim, share);
+    }
+    let mut silent = None;
+    for callee in hop.callees() {
+        let held = held(hop, &callee)?;
+        let Some((threads, what)) = threads_with_connections(hop, held.value)? else {
+            silent =
+                Some(ruled_out(&held, 0.0, "plain fact", "its threads and its connections are not the same in number"));
+            continue;
+        };
+        let rest = Fact { name: format!("requests / {what}"), ..ratio(&requests, &held) };
+        let work = hop.fact("requests under way at what it calls", "", under_way);
+        let blocked = blocked_share(&callee).unwrap_or(0.0);
+        if rest.value < CROWD || work.as_ref().is_ok_and(|w| w.value < AT_WORK * threads.value) || blocked >= BLOCKED {
+            let claim =
+                "its threads are enough, or wait for something else than an answer, or are held up in the database";
+            silent = Some(ruled_out(work.as_ref().unwrap_or(&rest), AT_WORK * threads.value, "guess", claim));
+            continue;
+        }
+        let share = (1.0 - threads.value / requests.value).clamp(0.0, 1.0);
+        let claim = format!(
+            "{:.0} requests share {:.0} {what} of {}, each with its connection to {}",
+            requests.value, threads.value, hop.name, callee.name
+        );
+        return fires(hop, &rest, CROWD, &claim, share);
+    }
+    silent.unwrap_or_else(|| does_not_apply(hop, "calls nobody, and accepts its connections"))
+}
+
+fn fires(hop: &Hop<'_>, key: &Fact, border: f64, claim: &str, share: f64) -> Result<Judgement, Gap> {
+    let waits = hop.items(&LOOK_THREADS);
+    let most =
+        waits.iter().filter_map(|f| Some((*f, hop.look(&LOOK_THREADS, f).ok()?))).max_by(|a, b| a.1.total_cmp(&b.1));
+    let most = most.map(|(function, count)| Fact::across_levels(hop, &format!("look.threads {function}"), count));
+    Finding::new(key.clone(), border, "guess", claim, share)
+        .and(hop.fact("requests under way at what it calls", "", under_way), "requests under way at what it calls")
+        .and(
+            most.ok_or_else(|| Gap::new(LOOK_THREADS.name, hop.name, "no close look")),
+            "where most of its threads wait",
+        )
+        .mend("more threads or processes, or calls that do not block them", None)
+        .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
+        .rising(Ok(key.clone()))
+        .tested_by(Dose::Queue)
+        .fires()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Lab, finding, score};
+    use prony_model::metric::PROC_THREADS;
+    use proptest::prelude::*;
+
+    /// Threads with a connection each, beside the first thread.
+    fn lab(threads: f64) -> Lab {
+        let lab =
+            Lab::chain().queueing(600.0).held(threads).sessions([0.8, 0.9 * threads, 0.9 * threads], "Timeout:PgSleep");
+        lab.gauge("app", &PROC_THREADS, "101", threads + 1.0).gauge("app", &LOOK_THREADS, "do_sys_poll", 0.8 * threads)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        let found = finding(CAUSE.id, "app", &lab(3.0)).unwrap();
+        assert!((found.score - 61.0 / 64.0).abs() < 0.001, "{}", found.score);
+        assert_eq!(score(CAUSE.id, "app", &Lab::chain()), 0.0);
+        assert_eq!(score(CAUSE.id, "db", &lab(3.0)), 0.0);
+        assert_eq!(score(CAUSE.id, "app", &lab(43.0)), 0.0, "border");
+        assert!(score(CAUSE.id, "app", &lab(42.0)) > 0.0, "border");
+    }
+
+    #[test]
+    fn what_looks_alike_is_something_else() {
+        let silent = |lab: Lab, why: &str| assert_eq!(score(CAUSE.id, "app", &lab), 0.0, "{why}");
+        silent(lab(8.0).gauge("app", &PROC_THREADS, "101", 1.0), "one thread: a pool of connections");
+        silent(lab(8.0).gauge("app", &PROC_THREADS, "101", 200.0), "many more threads than connections");
+        silent(lab(8.0).sessions([0.3, 0.8, 0.8], "running"), "threads before a lock of their own");
+        silent(lab(8.0).sessions([0.3, 8.0, 8.0], "Lock:transactionid"), "locks in the database");
+        silent(lab(8.0).own("app", 0.8), "busy");
+    }
+
+    #[test]
+    fn workers_that_do_not_accept_are_short_too() {
+        let queue =
+            |n: f64| lab(8.0).gauge("app", &PROC_THREADS, "101", 1.0).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", n);
+        assert!(score(CAUSE.id, "app", &queue(40.0)) > 0.6);
+        assert_eq!(score(CAUSE.id, "app", &queue(10.0)), 0.0);
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn fewer_threads_never_score_less(a in 2u32..60, b in 2u32..60) {
+            let with = |threads: u32| score(CAUSE.id, "app", &lab(f64::from(threads)));
+            prop_assert!(with(a.max(b)) <= with(a.min(b)) + 1e-9);
+        }
+    }
+}

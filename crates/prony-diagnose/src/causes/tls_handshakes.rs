@@ -1,0 +1,160 @@
+//! # TLS handshakes
+//!
+//! The hop's CPU goes to key exchanges and signatures, because connections are opened anew all the time.
+//!
+//! ## What it sees
+//! The share of the hop's CPU samples in cryptography (libcrypto, libssl, or such functions built into the server), and
+//! the TCP connections that it accepts and opens per request.
+//!
+//! ## Why it limits
+//! A full handshake costs a signature: some hundred microseconds to milliseconds of CPU, as much as dozens of small
+//! requests.
+//!
+//! ## Evidence
+//! The cryptography of a request, less what enciphering its bytes costs, as a share of the capacity of the hop's CPUs, is
+//! the score.
+//!
+//! ## What it is not
+//! Enciphering of large answers on connections that are kept: then few connections are opened per request. A server
+//! without TLS: then there is no cryptography in the profile.
+//!
+//! ## Fix
+//! Kept connections (`keepalive_timeout`), a session cache or tickets (`ssl_session_cache`), an ECDSA key instead of RSA.
+//! prony has no knob for them yet.
+//!
+//! ## References
+//! nginx `ngx_http_ssl_module`, directive `ssl_session_cache`; RFC 8446 section 2.2 (resumption).
+
+use super::compression_cpu::dose;
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, predicted_gain, ruled_out};
+use crate::facts::{Hop, Reader};
+use crate::profile::{Code, Profile};
+use prony_model::metric::{IF_RX_BYTES, IF_TX_BYTES, TCP_ACTIVE_OPENS, TCP_PASSIVE_OPENS};
+use prony_model::{Gap, Level};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "tls-handshakes",
+    layer: Layer::Connections,
+    title: "TLS handshakes",
+    kind: Kind::Fault,
+    scope: Scope::Serving,
+    check,
+    source: include_str!("tls_handshakes.rs"),
+};
+
+/// Cryptography by name.
+const CRYPTOGRAPHY: Code = Code {
+    work: "cryptography",
+    modules: &["libcrypto", "libssl", "libgnutls", "libnettle", "libhogweed", "libwolfssl", "libmbed", "libgmp"],
+    functions: &[
+        "crypto/",
+        "math/big.",
+        "ring::",
+        "ring_core_",
+        "aws_lc",
+        "rustls::",
+        "rsaz_",
+        "bn_",
+        "BN_",
+        "ecp_nistz256",
+        "EC_",
+        "RSA_",
+        "SSL_",
+        "tls_",
+        "x25519_",
+        "sha256_",
+        "sha512_",
+    ],
+};
+/// Connections per request from which handshakes count. A guess: one connection for twenty requests, as in
+/// `upstream-keepalive-off`.
+const OPENS_PER_REQUEST: f64 = 0.05;
+/// Share of the limit below which they do not matter. A guess: 5 %.
+const SHARE_MIN: f64 = 0.05;
+/// Nanoseconds to encipher a byte. Cited: `openssl speed -evp aes-256-gcm` gives 2 GB/s and more on a core with AES
+/// instructions.
+const CIPHER_NS_PER_BYTE: f64 = 0.5;
+
+fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let opens = hop.fact("connections opened or accepted / request", "", |r| opens_per_request(r))?;
+    if opens.value < OPENS_PER_REQUEST {
+        return ruled_out(&opens, OPENS_PER_REQUEST, "guess", "connections are kept, so handshakes are rare");
+    }
+    let profile = Profile::of(hop)?;
+    let at = hop.at(Level::At)?;
+    let part = profile.share_in(&CRYPTOGRAPHY);
+    let all = profile.fact("all cryptography", part);
+    if profile.limit_share(part)? < SHARE_MIN {
+        return ruled_out(&all, SHARE_MIN, "guess", "cryptography costs little or there is none");
+    }
+    let us = at.cpu_us_per_request()?;
+    let bytes = (at.sum(&IF_RX_BYTES)? + at.sum(&IF_TX_BYTES)?) / at.requests()?;
+    let handshakes = (part - bytes * CIPHER_NS_PER_BYTE / 1e3 / us).max(0.0);
+    let share = profile.limit_share(handshakes)?;
+    let seen = profile.fact("TLS handshakes", handshakes);
+    if share < SHARE_MIN {
+        return ruled_out(&seen, SHARE_MIN, "guess", "its cryptography is what enciphering the bytes costs");
+    }
+    let claim = format!(
+        "{} spends {:.0} % of its CPU time on handshakes, with {:.2} connections per request",
+        hop.name,
+        handshakes * 100.0,
+        opens.value
+    );
+    Finding::new(opens, OPENS_PER_REQUEST, "guess", &claim, share)
+        .and(Ok(seen), "cryptography, less what enciphering the bytes costs")
+        .and(profile.us_per_request("TLS handshakes", handshakes), "what handshakes cost each request")
+        .and(Ok(all), "share of libcrypto, libssl and the like")
+        .mend(
+            "keep client connections (keepalive_timeout), resume sessions (ssl_session_cache, ssl_session_tickets), and use \
+             an ECDSA key",
+            None,
+        )
+        .gaining(predicted_gain(hop, share))
+        .rising(profile.cpus("handshakes", handshakes))
+        .tested_by(dose(hop)?)
+        .fires()
+}
+
+/// A server of TLS makes a handshake for what it accepts, a client of TLS for what it opens.
+fn opens_per_request(reader: &Reader<'_>) -> Result<f64, Gap> {
+    Ok((reader.sum(&TCP_PASSIVE_OPENS)? + reader.sum(&TCP_ACTIVE_OPENS)?) / reader.requests()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::Dose;
+    use crate::testing::{Lab, finding, score};
+    use proptest::prelude::*;
+
+    fn lab(opens: f64, crypto: f64) -> Lab {
+        Lab::healthy()
+            .throughput(940.0)
+            .profiled("lb", &[("[libcrypto.so.3]", "libcrypto.so.3", crypto), ("tcp_v4_rcv", "kernel", 0.1)])
+            .per_second("lb", &TCP_PASSIVE_OPENS, "", 940.0 * opens)
+            .per_second("lb", &IF_RX_BYTES, "eth0", 940.0 * 2_000.0)
+            .per_second("lb", &IF_TX_BYTES, "eth0", 940.0 * 5_000.0)
+    }
+
+    #[test]
+    fn fires_silent_border() {
+        let found = finding(CAUSE.id, "lb", &lab(1.0, 0.7)).unwrap();
+        assert!(found.score > 0.6 && found.dose == Dose::Cpu, "{}", found.score);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.01, 0.7)), 0.0, "connections are kept: that is enciphering");
+        assert_eq!(score(CAUSE.id, "lb", &lab(1.0, 0.0)), 0.0, "no TLS");
+        assert_eq!(score(CAUSE.id, "lb", &lab(1.0, 0.05)), 0.0);
+        assert!(score(CAUSE.id, "lb", &lab(1.0, 0.06)) > 0.0);
+        let large = lab(0.06, 0.5).per_second("lb", &IF_TX_BYTES, "eth0", 940.0 * 2e6);
+        assert_eq!(score(CAUSE.id, "lb", &large), 0.0, "1 ms for 2 MB is what enciphering them costs");
+    }
+
+    proptest! {
+        #![proptest_config(crate::testing::few_cases())]
+        #[test]
+        fn monotonic(a in 0.0f64..1.0, b in 0.0f64..1.0) {
+            let of = |share: f64| score(CAUSE.id, "lb", &lab(1.0, share));
+            prop_assert!(of(a.min(b)) <= of(a.max(b)) + 1e-9);
+        }
+    }
+}

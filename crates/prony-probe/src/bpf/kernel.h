@@ -1,0 +1,84 @@
+/* What the programs need to know of the kernel: a few fields of a few structures, helpers by their numbers, map types.
+ *
+ * Fields are found by name in the running kernel's type information (CO-RE), so their order and place here mean nothing.
+ * Numbers are those of include/uapi/linux/bpf.h, which the kernel never changes.
+ */
+#pragma once
+
+typedef unsigned char __u8;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define inline_always static inline __attribute__((always_inline))
+#define __uint(name, val) int(*name)[val]
+#define __type(name, val) typeof(val) *name
+
+enum map_type {
+	HASH = 1,
+	ARRAY = 2,
+	PERCPU_ARRAY = 6,
+	STACK_TRACE = 7,
+	TASK_STORAGE = 29,
+};
+enum {
+	NO_PREALLOC = 1,	/* BPF_F_NO_PREALLOC */
+	STORAGE_CREATE = 1,	/* BPF_LOCAL_STORAGE_GET_F_CREATE */
+	USER_STACK = 1 << 8,	/* BPF_F_USER_STACK */
+	STACK_DEPTH = 127,	/* kernel.perf_event_max_stack */
+};
+
+static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
+static long (*const map_update)(void *map, const void *key, const void *value, __u64 flags) = (void *)2;
+static __u64 (*const now_ns)(void) = (void *)5;
+static __u32 (*const this_cpu)(void) = (void *)8;
+static long (*const stack_id)(void *ctx, void *map, __u64 flags) = (void *)27;
+static void *(*const task_storage)(void *map, void *task, void *value, __u64 flags) = (void *)156;
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct task_struct {
+	int pid;
+	int tgid;
+	unsigned int flags;
+	unsigned int __state;
+	struct task_struct *real_parent;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct sock_common {
+	unsigned char skc_state;
+	possible_net_t skc_net;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct net_device {
+	possible_net_t nd_net;
+};
+
+struct sk_buff {
+	struct net_device *dev;
+	struct sock *sk;
+};
+
+#pragma clang attribute pop
+
+static struct task_struct *(*const current_task)(void) = (void *)158;
+
+/* Helpers that read kernel memory are open only to programs under the GPL or a licence that goes with it. */
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,138 @@
+//! The deep look: eBPF programs that watch a host for a few seconds, and what they saw as facts and call stacks.
+//!
+//! Each instrument is one program file in `src/bpf` and one file beside this one. What can be watched is found out by
+//! loading it: an instrument that the kernel refuses is a gap with its reason, and the others go on. It costs a few
+//! percent of the CPUs while it lasts, so it is never taken in a scored trial. Invariant: nothing stays in the kernel when
+//! a [`DeepLook`] is dropped.
+
+mod fold;
+mod locks;
+mod mappings;
+mod packets;
+mod profile;
+mod program;
+mod softirqs;
+mod symbols;
+mod sys;
+mod threads;
+
+use crate::facts::Facts;
+use crate::roots::Roots;
+use prony_model::metric as m;
+use prony_model::{Host, Metric, Stacks};
+use std::time::{Duration, Instant};
+
+/// Soft interrupts are timed for this part of the look only: at two million events in ten seconds of load this is the one
+/// instrument that is not free (3 to 5 % of throughput, measured with `kernel.bpf_stats_enabled`).
+const SOFTIRQ_PART: f64 = 0.1;
+
+/// Whom to watch.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    /// The hop's processes.
+    pub pids: Vec<u32>,
+    /// CPUs that the hop may use; empty: all.
+    pub cpus: Vec<u32>,
+    /// Number of the network namespace of the calling thread.
+    pub namespace: Option<u32>,
+}
+
+/// Instruments at work.
+#[derive(Debug)]
+pub(crate) struct DeepLook {
+    watched: Watched,
+    begun: Instant,
+    profile: Option<profile::Profile>,
+    locks: Option<locks::Locks>,
+    threads: Option<threads::Threads>,
+    packets: Option<packets::Packets>,
+    softirqs: Option<softirqs::Softirqs>,
+    softirqs_until: Duration,
+}
+
+impl DeepLook {
+    /// Loads and attaches what the kernel allows, for a look that will last about `duration`. What it refuses is a gap.
+    pub(crate) fn begin(facts: &mut Facts, host: &Host, roots: &Roots, pids: &[u32], duration: Duration) -> Self {
+        let watched = Watched {
+            pids: pids.to_vec(),
+            cpus: host.cpus.as_ref().map_or_else(Vec::new, |cpus| cpus.as_slice().to_vec()),
+            namespace: sys::namespace(&roots.proc.join("thread-self/ns/net")),
+        };
+        // A recorded /proc has no kernel behind it.
+        if roots.proc != std::path::Path::new("/proc") {
+            return Self::blind(watched);
+        }
+        let processes = !pids.is_empty() && sys::sees_all_pids(&roots.proc);
+        if !pids.is_empty() && !processes {
+            facts.miss(
+                m::PROFILE_SAMPLES.name,
+                "prony runs in a pid namespace of its own, where the kernel's pids mean nothing: start it outside, or its \
+                 container with `--pid=host`",
+            );
+        }
+        let profile = processes.then(|| taken(facts, &m::PROFILE_SAMPLES, profile::Profile::begin(&watched))).flatten();
+        let locks = processes.then(|| taken(facts, &m::LOCK_WAIT, locks::Locks::begin(&watched))).flatten();
+        let threads = processes.then(|| taken(facts, &m::THREAD_COUNT, threads::Threads::begin(&watched))).flatten();
+        let packets = taken(facts, &m::DROP_REASON, packets::Packets::begin(&watched));
+        let softirqs = taken(facts, &m::SOFTIRQ_TIME, softirqs::Softirqs::begin(&watched));
+        let softirqs_until = duration.mul_f64(SOFTIRQ_PART);
+        Self { watched, begun: Instant::now(), profile, locks, threads, packets, softirqs, softirqs_until }
+    }
+
+    fn blind(watched: Watched) -> Self {
+        let (profile, locks, threads, packets, softirqs) = (None, None, None, None, None);
+        let (begun, softirqs_until) = (Instant::now(), Duration::ZERO);
+        Self { watched, begun, profile, locks, threads, packets, softirqs, softirqs_until }
+    }
+
+    /// Whether anything watches.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.profile.is_none() && self.packets.is_none()
+    }
+
+    /// Called every few milliseconds: ends what is watched for a part of the time only.
+    pub(crate) fn tick(&mut self) {
+        if let Some(softirqs) = self.softirqs.as_mut().filter(|_| self.begun.elapsed() >= self.softirqs_until) {
+            softirqs.stop();
+        }
+    }
+
+    /// Ends the look: puts `profile.*`, `lock.*`, `thread.*`, `queue.*`, `drop.*`, `softirq.time`, and gives back the call
+    /// stacks. Names are looked up now, in one batch, while the processes still live.
+    pub(crate) fn finish(mut self, facts: &mut Facts, roots: &Roots) -> Option<Stacks> {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let mut raw = RawStacks::default();
+        let profile = self.profile.take().map(|profile| profile.stop(&mut raw));
+        let locks = self.locks.take().map(|locks| locks.stop(&mut raw));
+        let threads = self.threads.take().map(|threads| threads.stop(&mut raw));
+        if let Some(packets) = self.packets.take() {
+            packets.put(facts, seconds);
+        }
+        if let Some(softirqs) = self.softirqs.take() {
+            softirqs.put(facts, &self.watched);
+        }
+        let symbols = symbols::Symbols::of(&raw, &roots.proc);
+        let busy_s = threads.as_ref().map(|threads| threads.count() as f64 * seconds).filter(|s| *s > 0.0);
+        if let Some(threads) = threads {
+            threads.put(facts, &symbols, seconds);
+        }
+        if let (Some(locks), Some(busy_s)) = (locks, busy_s) {
+            locks.put(facts, &symbols, busy_s, seconds);
+        }
+        profile.and_then(|profile| profile.put(facts, &symbols))
+    }
+}
+
+/// An instrument, or a gap of its first fact.
+fn taken<T>(facts: &mut Facts, metric: &Metric, begun: Result<T, String>) -> Option<T> {
+    begun.inspect_err(|reason| facts.miss(metric.name, reason)).ok()
+}
+
+/// Addresses that wait for their names.
+#[derive(Debug, Default)]
+pub(crate) struct RawStacks {
+    /// Of the kernel.
+    pub kernel: std::collections::BTreeSet<u64>,
+    /// Of processes, by pid.
+    pub user: std::collections::BTreeMap<u32, std::collections::BTreeSet<u64>>,
+}

@@ -1,0 +1,157 @@
+//! eBPF programs in the kernel: loaded, attached, and their maps read.
+//!
+//! Knows no program. Invariant: a refusal becomes one sentence with the next step; libbpf prints nothing.
+
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, set_print};
+use std::cell::RefCell;
+use std::sync::Once;
+
+/// An object of programs and maps. Detached and freed when dropped.
+#[derive(Debug)]
+pub(super) struct Program {
+    name: &'static str,
+    object: Object,
+    links: Vec<Link>,
+}
+
+thread_local! {
+    /// What libbpf warned of on this thread since the last load began.
+    static WARNINGS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Program {
+    /// Loads an object; nothing runs yet.
+    pub(super) fn load(name: &'static str, bytes: &[u8]) -> Result<Self, String> {
+        listen();
+        WARNINGS.with_borrow_mut(Vec::clear);
+        let opened = ObjectBuilder::default().open_memory(bytes).and_then(|object| object.load());
+        let object = opened.map_err(|e| refusal(name, &e))?;
+        Ok(Self { name, object, links: Vec::new() })
+    }
+
+    /// Attaches every program to the tracepoint that its section names.
+    pub(super) fn attach(&mut self) -> Result<(), String> {
+        for program in self.object.progs_mut() {
+            self.links.push(program.attach().map_err(|e| refusal(self.name, &e))?);
+        }
+        Ok(())
+    }
+
+    /// Attaches the only program to an event.
+    pub(super) fn attach_to(&mut self, event: std::os::fd::OwnedFd) -> Result<(), String> {
+        use std::os::fd::IntoRawFd;
+        let program = self.object.progs_mut().next().ok_or("the object has no program")?;
+        // The link owns the descriptor from here on.
+        let link = program.attach_perf_event(event.into_raw_fd()).map_err(|e| refusal(self.name, &e))?;
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// Takes the programs out of the kernel's way; the maps stay readable.
+    pub(super) fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// Puts a value into a map.
+    pub(super) fn put(&self, map: &str, key: u32, value: &[u8]) -> Result<(), String> {
+        let map = self.object.maps().find(|m| m.name() == map).ok_or_else(|| format!("there is no map `{map}`"))?;
+        map.update(&key.to_ne_bytes(), value, MapFlags::ANY).map_err(|e| refusal(self.name, &e))
+    }
+
+    /// Names the hop's processes to the program.
+    pub(super) fn watch(&self, pids: &[u32]) -> Result<(), String> {
+        pids.iter().try_for_each(|pid| self.put("processes", *pid, &[1]))
+    }
+
+    /// Every key and value of a map.
+    pub(super) fn entries(&self, map: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let Some(map) = self.object.maps().find(|m| m.name() == map) else { return Vec::new() };
+        let value = |key: &Vec<u8>| map.lookup(key, MapFlags::ANY).ok().flatten();
+        map.keys().filter_map(|key| Some((value(&key)?, key)).map(|(value, key)| (key, value))).collect()
+    }
+
+    /// The values of one key of a map that has one per CPU.
+    pub(super) fn per_cpu(&self, map: &str, key: u32) -> Vec<u64> {
+        let map = self.object.maps().find(|m| m.name() == map);
+        let values = map.and_then(|map| map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY).ok().flatten());
+        values.unwrap_or_default().iter().map(|bytes| u64_at(bytes, 0)).collect()
+    }
+
+    /// A stack by its number: return addresses, the innermost first. Empty for a number that is none.
+    pub(super) fn stack(&self, id: i32) -> Vec<u64> {
+        let map = self.object.maps().find(|m| m.name() == "stacks").filter(|_| id >= 0);
+        let bytes = map.and_then(|map| map.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten()).unwrap_or_default();
+        let (words, _) = bytes.as_chunks::<8>();
+        words.iter().map(|word| u64::from_ne_bytes(*word)).take_while(|address| *address != 0).collect()
+    }
+}
+
+/// Four bytes of a key or value, as the program wrote them.
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
+}
+
+/// Eight bytes.
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
+}
+
+/// Takes libbpf's warnings instead of having them printed into the progress of a run.
+fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        set_print(Some((PrintLevel::Warn, |_, line| {
+            WARNINGS.with_borrow_mut(|lines| lines.push(line.trim().trim_start_matches("libbpf: ").to_string()));
+        })));
+    });
+}
+
+/// What the kernel refused, in one line, and what to do about it.
+fn refusal(name: &str, error: &libbpf_rs::Error) -> String {
+    let heard = WARNINGS.with_borrow(|warnings| telling(warnings)).map_or(String::new(), |line| format!(" ({line})"));
+    let step = if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
+        "; run prony as root (CAP_BPF and CAP_PERFMON); under lockdown a kernel may refuse root as well"
+    } else if error.kind() == libbpf_rs::ErrorKind::NotFound {
+        "; it needs a kernel with CONFIG_DEBUG_INFO_BTF (/sys/kernel/btf/vmlinux)"
+    } else {
+        ""
+    };
+    format!("the kernel does not take the eBPF program `{name}`: {error}{heard}{step}")
+}
+
+/// The line that tells most: what the kernel's verifier said last, else the first warning. The advice to raise `ulimit -l`
+/// is out of date since Linux 5.11.
+fn telling(warnings: &[String]) -> Option<String> {
+    let log = warnings.iter().find(|warning| warning.contains("BEGIN PROG LOAD LOG"));
+    let is_word = |line: &&str| !line.is_empty() && !line.starts_with("processed ") && !line.starts_with("--");
+    let verdict = log.and_then(|log| log.lines().map(str::trim).rfind(is_word).map(str::to_string));
+    verdict.or_else(|| warnings.iter().find(|warning| !warning.contains("ulimit")).cloned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verifier_has_the_last_word() {
+        let warnings = [
+            "prog 'on_drop': BPF program load failed: -EACCES".to_string(),
+            "prog 'on_drop': -- BEGIN PROG LOAD LOG --\n0: r1 = 1\nR2 invalid mem access\nprocessed 2 insns\n-- END PROG LOAD LOG --"
+                .to_string(),
+        ];
+        assert_eq!(telling(&warnings).unwrap(), "R2 invalid mem access");
+        assert_eq!(telling(&warnings[..1]).unwrap(), warnings[0]);
+        assert_eq!(telling(&["try raising 'ulimit -l'".to_string()]), None);
+    }
+
+    #[test]
+    fn what_is_no_program_is_refused_in_a_sentence() {
+        let refused = Program::load("nonsense", b"no object").unwrap_err();
+        assert!(refused.contains("`nonsense`") && !refused.contains('\n'), "{refused}");
+    }
+
+    #[test]
+    fn short_values_read_as_zero() {
+        assert_eq!((u32_at(&[1, 0, 0, 0], 0), u32_at(&[1, 0], 0), u64_at(&[0; 8], 4)), (1, 0, 0));
+    }
+}

@@ -1,0 +1,185 @@
+//! The goal of saturation: a ladder of connections, then repeated trials on the rung where throughput is flat.
+//!
+//! It knows nothing of objectives. Invariant: trials of the ladder choose the rung and never count for the interval, because
+//! the best of several noisy numbers is too high.
+
+use super::location::{self, Location};
+use super::{
+    Answer, CONFIDENCE, End, Interval, Load, Observation, Options, Probe, Search, Step, Validity, Why, answer,
+};
+use std::collections::BTreeMap;
+
+/// Throughput of two rungs is the same when twice the connections bring less than this more. A guess: about two standard
+/// deviations of a short trial. What it costs is small, because the *upper* rung of a flat step is used.
+const FLAT: f64 = 0.03;
+/// Repeated trials at least. With fewer the spread is not known well enough to stop by it.
+const REPEATS_MIN: usize = 5;
+/// So many trials at a rung that are not steady, if they are at least half of those there, and the next best rung is tried. A guess.
+const RESTLESS: usize = 2;
+/// Share of the budget that saturation may use when an objective follows.
+const SHARE_WITH_SLO: f64 = 0.5;
+
+const GOAL: Load = Load::Connections(0);
+
+impl Search {
+    pub(super) fn saturation_step(&self, seen: &[Observation]) -> Step {
+        let step = match rung(&self.options, seen) {
+            Rung::Unknown(connections) => Step::Try(probe(connections, self.options.short_s, Why::Ladder)),
+            Rung::Flat(connections) => self.repeat(seen, connections),
+            Rung::None(end) => Step::Done(end),
+        };
+        let share = if self.options.slo { SHARE_WITH_SLO } else { 1.0 };
+        self.within_budget(seen, GOAL, self.options.budget_s * share, step)
+    }
+
+    pub(super) fn saturation(&self, seen: &[Observation]) -> Answer {
+        let end = match self.saturation_step(seen) {
+            Step::Try(_) => End::Open,
+            Step::Done(end) => end,
+        };
+        let at = match rung(&self.options, seen) {
+            Rung::Flat(connections) => Some(Load::Connections(connections)),
+            Rung::Unknown(_) | Rung::None(_) => None,
+        };
+        let interval = location(seen).map(|found| Interval {
+            low_per_s: found.low().exp(),
+            estimate_per_s: found.center.exp(),
+            high_per_s: found.high().exp(),
+            confidence: CONFIDENCE,
+            at,
+        });
+        answer(seen, GOAL, interval, end)
+    }
+
+    fn repeat(&self, seen: &[Observation], connections: u32) -> Step {
+        let enough = repeats(seen).len() >= REPEATS_MIN;
+        if enough && location(seen).is_some_and(|found| found.width() <= self.options.width) {
+            return Step::Done(End::Narrow);
+        }
+        Step::Try(probe(connections, self.options.full_s, Why::Saturation))
+    }
+}
+
+/// The best guess of saturation, from the repeated trials or else from the ladder or from what the generator managed.
+pub(super) fn roughly_per_s(seen: &[Observation]) -> Option<f64> {
+    let most = seen.iter().filter(|o| o.probe.why == Why::Ladder && usable(o.good_per_s)).map(|o| o.good_per_s);
+    location(seen).map(|found| found.center.exp()).or_else(|| most.reduce(f64::max))
+}
+
+fn probe(connections: u32, seconds: f64, why: Why) -> Probe {
+    Probe { load: Load::Connections(connections), seconds, why, again: false }
+}
+
+fn usable(rate: f64) -> bool {
+    rate.is_finite() && rate > 0.0
+}
+
+/// Good requests per second of each valid repeated trial on the rung that was measured last.
+pub fn repeated_per_s(seen: &[Observation]) -> Vec<f64> {
+    let Some(last) = seen.iter().rev().find(|o| o.probe.why == Why::Saturation) else { return Vec::new() };
+    let here = |o: &&Observation| o.probe.why == Why::Saturation && o.probe.load == last.probe.load;
+    seen.iter()
+        .filter(here)
+        .filter(|o| o.validity == Validity::Valid)
+        .map(|o| o.good_per_s)
+        .filter(|rate| usable(*rate))
+        .collect()
+}
+
+fn repeats(seen: &[Observation]) -> Vec<f64> {
+    repeated_per_s(seen).into_iter().map(f64::ln).collect()
+}
+
+fn location(seen: &[Observation]) -> Option<Location> {
+    location::locate(&repeats(seen))
+}
+
+enum Rung {
+    /// This one must be tried before it can be said.
+    Unknown(u32),
+    /// Throughput is flat here.
+    Flat(u32),
+    /// There is none.
+    None(End),
+}
+
+/// Doubles and halves the connections from where the workload stands until the rungs at both ends are no better than the one
+/// two steps inside, then takes the middle of the flat part: of the inner rungs the one whose throughput, smoothed with its
+/// neighbours by 1-2-1 (Hann; Tukey 1977, "Exploratory Data Analysis", 7), is highest. There the queue never runs empty, and
+/// more connections do not yet cost anything.
+fn rung(options: &Options, seen: &[Observation]) -> Rung {
+    let rates = ladder(seen);
+    let rate = |connections: u32| rates.get(&connections).copied();
+    let start = options.connections;
+    if rate(start).is_none() {
+        return Rung::Unknown(start);
+    }
+    let better = |edge: u32, inside: Option<u32>| {
+        let inside = inside.and_then(rate).unwrap_or(0.0);
+        rate(edge).is_some_and(|edge| edge > inside * (1.0 + FLAT))
+    };
+    let (mut low, mut high) = (start, start);
+    loop {
+        let two_inside = |edge: u32, at: usize| rates.keys().copied().nth(at).filter(|n| *n != edge);
+        let tried = rates.len();
+        let (up, down) = (high.saturating_mul(2), low.div_ceil(2));
+        let inside_high = two_inside(high, tried.saturating_sub(3));
+        if up <= options.connections_max && (high == start || rate(up).is_some() || better(high, inside_high)) {
+            if rate(up).is_none() {
+                return Rung::Unknown(up);
+            }
+            high = up;
+        } else if low > 1 && (low == start || rate(down).is_some() || better(low, two_inside(low, 2.min(tried - 1)))) {
+            if rate(down).is_none() {
+                return Rung::Unknown(down);
+            }
+            low = down;
+        } else {
+            break;
+        }
+    }
+    if rates.values().all(|rate| *rate <= 0.0) {
+        return Rung::None(if limited(seen) { End::GeneratorLimited } else { End::NothingServed });
+    }
+    let steady = |connections: u32| !restless(seen, connections);
+    let calm = middle(&rates, low, high, &steady).or_else(|| middle(&rates, 0, u32::MAX, &steady));
+    Rung::Flat(calm.or_else(|| middle(&rates, low, high, &|_| true)).unwrap_or(start))
+}
+
+/// Whether throughput swings at a rung: with few connections requests may go round in one bunch.
+fn restless(seen: &[Observation], connections: u32) -> bool {
+    let here = || {
+        seen.iter().filter(move |o| o.probe.why == Why::Saturation && o.probe.load == Load::Connections(connections))
+    };
+    let unsteady = here().filter(|o| o.validity == Validity::Unsteady).count();
+    unsteady >= RESTLESS && 2 * unsteady >= here().count()
+}
+
+/// The inner rung that is the best together with its neighbours; an end of the ladder that could not go on counts as inner.
+fn middle(rates: &BTreeMap<u32, f64>, low: u32, high: u32, wanted: &dyn Fn(u32) -> bool) -> Option<u32> {
+    let list: Vec<(u32, f64)> = rates.iter().map(|(n, rate)| (*n, *rate)).collect();
+    let smooth = |i: usize| {
+        let left = if i > 0 { list[i - 1].1 } else { 0.0 };
+        left + 2.0 * list[i].1 + list.get(i + 1).unwrap_or(&list[i]).1
+    };
+    let inner = (0..list.len()).filter(|i| list.len() < 3 || (list[*i].0 > low && list[*i].0 < high));
+    inner.filter(|i| wanted(list[*i].0)).max_by(|a, b| smooth(*a).total_cmp(&smooth(*b))).map(|i| list[i].0)
+}
+
+/// Rate of each rung that was tried: of its valid trials the last, 0 when it has none.
+fn ladder(seen: &[Observation]) -> BTreeMap<u32, f64> {
+    let mut rates = BTreeMap::new();
+    for observation in seen.iter().filter(|o| o.probe.why == Why::Ladder) {
+        let Load::Connections(connections) = observation.probe.load else { continue };
+        let counts = observation.validity == Validity::Valid && usable(observation.good_per_s);
+        let rate: &mut f64 = rates.entry(connections).or_default();
+        if counts {
+            *rate = observation.good_per_s;
+        }
+    }
+    rates
+}
+
+fn limited(seen: &[Observation]) -> bool {
+    seen.iter().any(|o| o.validity == Validity::GeneratorLimited)
+}

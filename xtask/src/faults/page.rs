@@ -1,0 +1,74 @@
+//! `docs/diagnosis-score.md`: what the score was, on which machine, by which command.
+//!
+//! Every figure on it comes from the rows.
+
+use super::FaultsArgs;
+use super::score::{Outcome, Row, gains, summary};
+use crate::bench::machine;
+use anyhow::Context as _;
+use std::path::Path;
+
+/// Where it is.
+const PAGE: &str = "docs/diagnosis-score.md";
+
+/// Writes the page.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(root: &Path, args: &FaultsArgs, rows: &[Row]) -> anyhow::Result<()> {
+    let path = root.join(PAGE);
+    std::fs::write(&path, text(args, &machine(), rows)).with_context(|| path.display().to_string())
+}
+
+fn text(args: &FaultsArgs, machine: &str, rows: &[Row]) -> String {
+    let mut command = format!("cargo xtask faults --repeat {} --seed {}", args.repeat.max(1), args.seed);
+    for (flag, on) in [("--healthy", args.healthy), ("--passive", args.passive), ("--no-loads", args.no_loads)] {
+        command += &if on { format!(" {flag}") } else { String::new() };
+    }
+    for only in &args.only {
+        command += &format!(" --only {only}");
+    }
+    let mut text = format!(
+        "<!-- Written by `cargo xtask faults --write`. -->\n\n# Score of the diagnosis\n\n`{command}` on {machine}.\n\nEach case is a \
+         stack of real servers with one planted fault (or none), whose truth is known. `prony diagnose` is called as a user would call it. A \
+         verdict is right when its cause and its host are. A case counts only if its fault moves throughput or p99 beyond the 95 % \
+         interval of {} loads with it and as many without. *Grounded*: structure, deviation, order and the response to an intervention agree. \
+         *Gain*: what prony predicted that mending the cause would bring, and what mending it brought. The last two columns are two \
+         simple methods on the same record: alarms with the thresholds that monitoring tools ship, and the counter whose rank goes with \
+         that of the p99 over all levels of load.\n\n",
+        super::LOADS
+    );
+    for line in summary(rows) {
+        text += &format!("- {line}\n");
+    }
+    text += "\n| confidence | verdicts | right |\n|---|--:|--:|\n";
+    for confidence in ["high", "medium", "low"] {
+        let of: Vec<&Row> = rows.iter().filter(|r| r.is_scored() && r.confidence == confidence).collect();
+        let right = of.iter().filter(|r| r.outcome == Outcome::Right).count();
+        text += &format!("| {confidence} | {} | {right} |\n", of.len());
+    }
+    text += "\n| case | drawn | truth | verdict | right | grounded | gain: said, got | s | observing, of a CPU | thresholds | correlation |\n\
+             |---|---|---|---|---|---|--:|--:|--:|---|---|\n";
+    for row in rows {
+        text += &line(row);
+    }
+    text
+}
+
+fn line(row: &Row) -> String {
+    let verdict = if row.hop.is_empty() { row.verdict.clone() } else { format!("{} at {}", row.verdict, row.hop) };
+    let grounded = row.grounded.map_or("", |g| if g { "yes" } else { "no" });
+    let right = if row.outcome == Outcome::Right { "yes".to_string() } else { format!("**{}**", row.outcome) };
+    let observer = row.observer.map_or(String::new(), |share| format!("{:.1} %", 100.0 * share));
+    let simple = |outcome: &Option<Outcome>| outcome.as_ref().map_or(String::new(), ToString::to_string);
+    format!(
+        "| {} | {} | {} | {verdict} | {right} | {grounded} | {} | {:.0} | {observer} | {} | {} |\n",
+        row.case,
+        row.magnitudes,
+        row.truth,
+        gains(row),
+        row.seconds,
+        simple(&row.by_threshold),
+        simple(&row.by_correlation)
+    )
+}
