@@ -9,6 +9,7 @@ mod requests;
 
 use crate::live::{Now, Published, Usage};
 use crate::pacer::{Asked, Pacer};
+use crate::pauses::{PauseWatch, Pauses};
 use crate::protocol::{Answer, Protocol};
 use crate::slot::{Call, CallState, Phase, Slot};
 use crate::sockets::Sockets;
@@ -107,6 +108,8 @@ pub struct Worker<'a, P, R: Protocol, T> {
     /// Slots that send before the next wait, if the transport gathers what is sent.
     gathered: Vec<u32>,
     tally: Tally,
+    /// Only in an open loop that never sleeps.
+    pauses: Option<PauseWatch>,
     usage: Usage,
     next_chore: u64,
     next_connect: u64,
@@ -141,9 +144,13 @@ impl<'a, P: Pacer + Clone, R: Protocol, T: Transport> Worker<'a, P, R, T> {
             }
             calls.iter_mut().for_each(|call| call.state = CallState::Parked);
         }
+        let looks_for_pauses = P::SCHEDULED && route.spin;
+        let mut tally = Tally::new(share.counted);
+        tally.pauses = looks_for_pauses.then(Pauses::default);
         Self {
             next_connect: share.epoch_ns + u64::from(share.connections) * share.connect_gap_ns,
-            tally: Tally::new(share.counted),
+            tally,
+            pauses: looks_for_pauses.then(|| PauseWatch::new(route.tls.is_some())),
             usage: Usage::default(),
             answers: Vec::with_capacity(depth),
             thinking: BinaryHeap::new(),
@@ -188,7 +195,9 @@ impl<'a, P: Pacer + Clone, R: Protocol, T: Transport> Worker<'a, P, R, T> {
             let mut now = sys::clock_ns();
             if let Some(since) = idle_since.take() {
                 self.usage.spin(now - since);
+                self.pauses.iter_mut().for_each(PauseWatch::caught_up);
             }
+            self.judge(now);
             let spent = self.in_flight == 0 && (self.share.requests_max == 0 || self.retired == self.calls.len());
             if now >= self.next_chore || spent {
                 self.do_chores(now, published);
@@ -214,10 +223,16 @@ impl<'a, P: Pacer + Clone, R: Protocol, T: Transport> Worker<'a, P, R, T> {
                 wait_ns = 0;
             }
             idle_since = spins.then_some(now);
+            if spins
+                && self.gathered.is_empty()
+                && let Some(pauses) = &mut self.pauses
+            {
+                pauses.rest();
+            }
             self.send_gathered();
             self.transport.wait(wait_ns)?;
             if T::GATHERS {
-                self.heard_at = sys::clock_ns();
+                self.heard_at = self.look();
             }
             while let Some(event) = self.transport.next() {
                 idle_since = None;

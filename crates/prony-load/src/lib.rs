@@ -21,6 +21,7 @@ pub mod h1;
 pub mod h2;
 mod live;
 mod pacer;
+mod pauses;
 pub mod protocol;
 mod reach;
 mod request;
@@ -248,6 +249,7 @@ fn result_of(plan: &LoadPlan, outcomes: &[Outcome], scenario: Option<&Scenario>,
         latency,
         latency_actual: actual,
         schedule_lag: lag,
+        pauses: sum.pauses.as_ref().map(|pauses| pauses.told(&sum.latency)),
         per_second: in_second.into_iter().take((duration_ns / 1_000_000_000) as usize).collect(),
         threads: outcomes.iter().map(|o| o.usage).collect(),
         // Where one thread had to fall back, the load is not called one of io_uring.

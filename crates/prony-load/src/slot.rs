@@ -97,6 +97,8 @@ pub struct Call {
     pub intended: u64,
     /// When it began.
     pub started: u64,
+    /// Whether it began late because of a pause of the machine.
+    pub paused: bool,
 }
 
 /// What a call is doing.
@@ -112,5 +114,5 @@ pub enum CallState {
 
 impl Call {
     /// A free call.
-    pub const FREE: Self = Self { state: CallState::Free, intended: 0, started: 0 };
+    pub const FREE: Self = Self { state: CallState::Free, intended: 0, started: 0, paused: false };
 }

@@ -3,6 +3,7 @@
 //! It reads no clock. Invariant: only what happens within the counted time is counted, to the nanosecond; `responses_total`
 //! and `bytes_in_total` are the exceptions and say so.
 
+use crate::pauses::Pauses;
 use prony_model::ErrorCounts;
 use prony_stats::histogram::Histogram;
 
@@ -54,6 +55,8 @@ pub struct Times {
     pub started: u64,
     /// When it was answered.
     pub now: u64,
+    /// Whether a pause of the machine met it.
+    pub paused: bool,
 }
 
 /// How a request failed.
@@ -113,6 +116,8 @@ pub struct Tally {
     pub buckets: Vec<u64>,
     /// Sum over all requests of the counted time they were in flight, in nanoseconds.
     pub in_flight_ns: u64,
+    /// Pauses of the machine; none when nobody looks for them.
+    pub pauses: Option<Pauses>,
 }
 
 impl Tally {
@@ -137,6 +142,7 @@ impl Tally {
             lag: Histogram::new(),
             buckets: vec![0; buckets as usize],
             in_flight_ns: 0,
+            pauses: None,
         }
     }
 
@@ -174,7 +180,7 @@ impl Tally {
     /// A response is complete.
     #[inline]
     pub fn answered(&mut self, times: Times, status: u16, scheduled: bool, judgement: Judgement) {
-        let Times { intended, started, now } = times;
+        let Times { intended, started, now, paused } = times;
         self.responses_total += 1;
         self.in_flight_ns += self.counted.overlap(started, now);
         if !self.counted.holds(now) {
@@ -188,6 +194,18 @@ impl Tally {
         self.latency_actual.record_ns(now - started);
         if scheduled {
             self.latency.record_ns(now - intended);
+        }
+        if paused && let Some(pauses) = &mut self.pauses {
+            pauses.met(now - intended);
+        }
+    }
+
+    /// The machine did not run this thread for so long.
+    pub fn paused(&mut self, ns: u64, now: u64) {
+        if self.counted.holds(now)
+            && let Some(pauses) = &mut self.pauses
+        {
+            pauses.add(ns);
         }
     }
 
@@ -228,6 +246,9 @@ impl Tally {
         self.latency.merge(&other.latency);
         self.latency_actual.merge(&other.latency_actual);
         self.lag.merge(&other.lag);
+        if let Some(more) = &other.pauses {
+            self.pauses.get_or_insert_default().merge(more);
+        }
     }
 }
 
@@ -240,12 +261,12 @@ mod tests {
         let mut tally = Tally::new(Counted { start_ns: 100, end_ns: 200 });
         for (started, now) in [(10, 99), (90, 100), (150, 199), (150, 200)] {
             tally.begun(started, started, true);
-            tally.answered(Times { intended: started, started, now }, 200, true, Judgement::ByStatus);
+            tally.answered(Times { intended: started, started, now, paused: false }, 200, true, Judgement::ByStatus);
         }
         assert_eq!((tally.completed, tally.responses_total, tally.sent, tally.intended), (2, 4, 2, 2));
         assert_eq!(tally.in_flight_ns, 49 + 50, "only what lies within");
         assert_eq!(tally.latency.count(), 2);
-        let times = Times { intended: 150, started: 150, now: 151 };
+        let times = Times { intended: 150, started: 150, now: 151, paused: false };
         tally.answered(times, 404, true, Judgement::ByStatus);
         tally.answered(times, 404, true, Judgement::Accepted);
         tally.answered(times, 404, true, Judgement::Refused);

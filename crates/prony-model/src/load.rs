@@ -313,6 +313,21 @@ pub struct ThreadUse {
     pub spun_us: f64,
 }
 
+/// Times in which a thread that never sleeps (`spin`) did not run, because its machine was elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pauses {
+    /// How many.
+    pub count: u64,
+    /// All together, in microseconds.
+    pub total_us: f64,
+    /// The longest, in microseconds.
+    pub longest_us: f64,
+    /// Responses of requests that a pause met: their turn came in it, or their answer did, or before the thread had caught up.
+    pub requests: u64,
+    /// Latency of all others, from the intended send time.
+    pub latency_without: Latency,
+}
+
 impl ThreadUse {
     /// CPU time in which the thread had work to do, in microseconds.
     pub fn worked_us(&self) -> f64 {
@@ -449,6 +464,9 @@ pub struct LoadResult {
     pub latency_actual: Latency,
     /// Actual minus intended send time; empty in closed loop.
     pub schedule_lag: Latency,
+    /// What the machine itself did to an open loop of threads that never sleep; none for others, which cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pauses: Option<Pauses>,
     /// Completed responses in each whole second of the counted time.
     pub per_second: Vec<u64>,
     /// The counted time in stretches, each with its latency; empty when nobody asked for them.

@@ -69,6 +69,14 @@ impl Histogram {
         self.hdr.add(&other.hdr).expect("both have the same bounds");
     }
 
+    /// Takes away every value of `other`, a part of what was recorded here.
+    ///
+    /// # Panics
+    /// When `other` has a value that this one has not.
+    pub fn subtract(&mut self, other: &Self) {
+        self.hdr.subtract(&other.hdr).expect("the other is a part of this one");
+    }
+
     /// Forgets every value and keeps the memory.
     pub fn clear(&mut self) {
         self.hdr.reset();

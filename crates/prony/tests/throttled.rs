@@ -12,7 +12,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -117,6 +117,35 @@ fn a_cpu_that_others_use_is_named() {
         let said = load(&["nice", "-n", "19"], words, &server.url());
         check(&said, "cpu", "keep other work off its CPU (`--cpus`, `taskset`), or give it more CPUs");
     }
+}
+
+/// A stopped process is to its clock what a virtual machine without its CPU is.
+#[test]
+fn a_pause_of_the_machine_is_told_with_what_it_met() {
+    const PAUSE: Duration = Duration::from_millis(400);
+    let (server, home) = (server(), scratch());
+    let words = ["load", "-t", "1", "-c", "8", "-R", "500", "--warmup", "0s", "-d", "5s", "--spin", "--json", "-q"];
+    let generator = Command::new(env!("CARGO_BIN_EXE_prony"))
+        .args(words)
+        .arg(server.url())
+        .env("PRONY_HOME", home.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary was built with the tests");
+    let signal = |name: &str| Command::new("kill").args([name, &generator.id().to_string()]).status();
+    thread::sleep(Duration::from_millis(2500));
+    signal("-STOP").expect("kill is on every Linux");
+    thread::sleep(PAUSE);
+    signal("-CONT").expect("kill is on every Linux");
+    let out = generator.wait_with_output().expect("it is our child");
+    let told: serde_json::Value = serde_json::from_slice(&out.stdout).expect("--json prints JSON");
+    let of =
+        |path: &str| told.pointer(path).and_then(serde_json::Value::as_f64).unwrap_or_else(|| panic!("{path}: {told}"));
+    assert!(of("/result/pauses/longest_us") >= PAUSE.as_micros() as f64, "{told}");
+    let met = of("/result/pauses/requests");
+    assert!(met >= 150.0, "200 requests were due meanwhile: {met}");
+    assert_eq!(of("/result/pauses/latency_without/count") + met, of("/result/latency/count"));
+    assert!(of("/result/pauses/latency_without/p99_us") < of("/result/latency/p99_us"), "{told}");
 }
 
 /// Nor is there any other answer than "at least" from a search.

@@ -138,12 +138,7 @@ fn compare(prony: &PathBuf, share: f64) -> anyhow::Result<Compared> {
     Compared::of(&call(prony, &["compare", "--live", PLANTED_LAB, "--knob", &knob])?)
 }
 
-fn page(
-    args: &LimitBenchArgs,
-    searches: &[Searched],
-    planted: &[(f64, Vec<Compared>)],
-    busy_before: &str,
-) -> String {
+fn page(args: &LimitBenchArgs, searches: &[Searched], planted: &[(f64, Vec<Compared>)], busy_before: &str) -> String {
     let mut text = format!(
         "## The limit and the proof on a real lab\n\n`cargo xtask bench limit --searches {} --planted {}` on {}, load average \
          {busy_before} before and {} after. Lab `{LAB}`: nginx in front of two nginx, the proxy out of CPU.\n\n",

@@ -4,6 +4,7 @@
 
 use super::Worker;
 use crate::pacer::Pacer;
+use crate::pauses::PauseWatch;
 use crate::protocol::{After, Answer, Protocol};
 use crate::slot::{Call, CallState, Phase};
 use crate::source::{Asked, Heard};
@@ -41,7 +42,7 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
             }
             self.flush(slot);
             if P::SCHEDULED {
-                now = sys::clock_ns();
+                now = self.look();
             }
         }
         now
@@ -97,6 +98,7 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
     #[inline]
     pub(super) fn begin(&mut self, call: u32, intended: u64, now: u64) -> bool {
         let index = call as usize / self.depth;
+        let paused = self.behind();
         let Some(Asked { request, capture }) = self.source.ask(call, self.protocol) else {
             // This call has nothing to do any more; others may still be on their way through a scenario.
             self.retired += 1;
@@ -105,7 +107,7 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
         self.share.requests_max -= 1;
         self.tally.begun(intended, now, P::SCHEDULED);
         self.in_flight += 1;
-        self.calls[call as usize] = Call { state: CallState::InFlight, intended, started: now };
+        self.calls[call as usize] = Call { state: CallState::InFlight, intended, started: now, paused };
         let slot = &mut self.slots[index];
         slot.in_flight += 1;
         if slot.phase == Phase::Closed {
@@ -126,7 +128,7 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
     #[inline]
     pub(super) fn heard(&mut self, index: usize, count: usize) {
         if !T::GATHERS {
-            self.heard_at = sys::clock_ns();
+            self.heard_at = self.look();
         }
         let now = self.heard_at;
         self.tally.bytes_in_total += count as u64;
@@ -179,7 +181,7 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
             return;
         }
         call.state = CallState::Free;
-        let (intended, started) = (call.intended, call.started);
+        let (intended, started, paused) = (call.intended, call.started, call.paused);
         self.in_flight -= 1;
         let slot = &mut self.slots[index];
         slot.in_flight -= 1;
@@ -195,7 +197,8 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
         let latency_ns = self.share.counted.holds(now).then(|| now - since);
         let heard = Heard { status, captured: answer.captured, latency_ns };
         let verdict = self.source.answered(number, heard);
-        self.tally.answered(Times { intended, started, now }, status, P::SCHEDULED, verdict.judgement);
+        let times = Times { intended, started, now, paused: paused || self.behind() };
+        self.tally.answered(times, status, P::SCHEDULED, verdict.judgement);
         if let Some(think) = verdict.think
             && self.sending
         {
@@ -214,6 +217,30 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
             return;
         }
         self.free_or_park(number);
+    }
+
+    /// The time, and whether the machine paused before it.
+    #[inline]
+    pub(super) fn look(&mut self) -> u64 {
+        let now = sys::clock_ns();
+        self.judge(now);
+        now
+    }
+
+    /// See [`PauseWatch::look`].
+    #[inline]
+    pub(super) fn judge(&mut self, now: u64) {
+        if P::SCHEDULED
+            && let Some(paused) = self.pauses.as_mut().and_then(|pauses| pauses.look(now))
+        {
+            self.tally.paused(paused, now);
+        }
+    }
+
+    /// Whether what is sent and received now may be late because of a pause.
+    #[inline]
+    fn behind(&self) -> bool {
+        P::SCHEDULED && self.pauses.as_ref().is_some_and(PauseWatch::behind)
     }
 
     #[inline]

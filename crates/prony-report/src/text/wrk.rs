@@ -35,7 +35,30 @@ pub fn load_block(plan: &LoadPlan, result: &LoadResult, latency: bool) -> String
     out.push_str(&error_lines(result));
     out.push_str(&totals(result));
     out.push_str(&gate_lines(result));
+    out.push_str(&pause_lines(result));
     out
+}
+
+/// What the machine itself did to a load that could tell; nothing when it did nothing.
+fn pause_lines(result: &LoadResult) -> String {
+    let Some(pauses) = result.pauses.as_ref().filter(|pauses| pauses.count > 0) else { return String::new() };
+    let of = |l: &Latency| {
+        format!("p99 {}, p99.9 {}, p99.99 {}", time_us(l.p99_us), time_us(l.p999_us), time_us(l.p9999_us))
+    };
+    super::wrap(
+        "Pauses: ",
+        &format!(
+            "this machine kept the generator from its CPU {} times, {} in all, {} the longest; that met {} of {} requests. Without \
+             them {}; with them {}",
+            number::count(pauses.count),
+            time_us(pauses.total_us),
+            time_us(pauses.longest_us),
+            number::count(pauses.requests),
+            number::count(result.latency.count),
+            of(&pauses.latency_without),
+            of(&result.latency),
+        ),
+    )
 }
 
 fn distribution(l: &Latency) -> String {

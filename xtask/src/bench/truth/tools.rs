@@ -4,7 +4,7 @@
 //! does not tell is absent, never guessed.
 
 use super::schedule::{Percentiles, QUANTILES, percentiles};
-use prony_model::{LoadResult, Nanos};
+use prony_model::{Latency, LoadResult, Nanos};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -76,6 +76,13 @@ pub(super) const TOOLS: &[Tool] = &[
         truth: Truth::Recorded,
         args: |job| prony_args(job, "poisson", &["--spin"]),
         read: |said, _| prony(said),
+    },
+    Tool {
+        name: "prony -R --spin, constant, without what its machine's pauses met",
+        program: "prony",
+        truth: Truth::Planned,
+        args: |job| prony_args(job, "constant", &["--spin"]),
+        read: |said, _| prony_without_pauses(said),
     },
     Tool {
         name: "prony -R, constant",
@@ -178,12 +185,32 @@ fn oha_rate_args(job: &Job<'_>) -> Vec<String> {
 
 /// `prony load --json`.
 fn prony(said: &str) -> Option<Told> {
+    let result = prony_result(said)?;
+    told_by_prony(&result, &result.latency)
+}
+
+/// The same without the requests that it says a pause of its machine met.
+fn prony_without_pauses(said: &str) -> Option<Told> {
+    let result = prony_result(said)?;
+    let pauses = result.pauses.as_ref()?;
+    let mut told = told_by_prony(&result, &pauses.latency_without)?;
+    let (total_ms, longest_ms) = (pauses.total_us / 1e3, pauses.longest_us / 1e3);
+    told.notes.push(format!(
+        "{} pauses, {total_ms:.1} ms in all, {longest_ms:.1} ms the longest; they met {} requests",
+        pauses.count, pauses.requests
+    ));
+    Some(told)
+}
+
+fn prony_result(said: &str) -> Option<LoadResult> {
     #[derive(Deserialize)]
     struct Said {
         result: LoadResult,
     }
-    let result = serde_json::from_str::<Said>(said).ok()?.result;
-    let latency = &result.latency;
+    serde_json::from_str::<Said>(said).ok().map(|said| said.result)
+}
+
+fn told_by_prony(result: &LoadResult, latency: &Latency) -> Option<Told> {
     let values = [latency.p50_us, latency.p90_us, latency.p99_us, latency.p999_us, latency.p9999_us];
     let (from, length) = (result.counted_from_ns, Nanos::from_secs_f64(result.duration_s).0);
     let lag = &result.schedule_lag;
