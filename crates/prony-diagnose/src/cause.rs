@@ -122,6 +122,8 @@ impl Dose {
                 matches!(self, Dose::Link { interface, .. } if interface == slowed)
             }
             InterventionKind::Concurrency => matches!(self, Dose::Concurrency | Dose::Queue),
+            // It asks whether anything limits at all.
+            InterventionKind::Rate => false,
             InterventionKind::Removal { .. } => *self == Dose::Removal,
         }
     }

@@ -64,6 +64,7 @@ fn test_of<'a>(hop: &Hop<'a>, finding: &Finding) -> Option<&'a Intervention> {
         InterventionKind::Cpu => finding.dose.cpu_host(hop) == Some(i.target.as_str()),
         InterventionKind::LinkRate { .. } => i.target == hop.name,
         InterventionKind::Concurrency => true,
+        InterventionKind::Rate => false,
     };
     let mut done = hop.run.interventions.iter().rev().filter(|i| i.elasticity.is_some());
     done.find(|i| finding.dose.is_tested_by(&i.what) && own_knob(i))
@@ -88,7 +89,7 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
         InterventionKind::LinkRate { .. } => {
             format!("with the link of {} made slower, throughput followed by", hop.name)
         }
-        InterventionKind::Concurrency | InterventionKind::Removal { .. } => {
+        InterventionKind::Concurrency | InterventionKind::Rate | InterventionKind::Removal { .. } => {
             "with more connections, throughput followed by".to_string()
         }
     };

@@ -26,8 +26,11 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
         plan.extend(
             control_for(&suspect.hop.other(tested)).map(|hop| planned(hop.name, InterventionKind::Cpu, true, DOSE)),
         );
-    } else if diagnosis.verdict.cause == "none" && is_closed_loop(run) {
-        plan.push(planned(&diagnosis.verdict.hop, InterventionKind::Concurrency, false, MORE_CONNECTIONS));
+    } else if diagnosis.verdict.cause == "none" {
+        plan.push(match is_closed_loop(run) {
+            true => planned(&diagnosis.verdict.hop, InterventionKind::Concurrency, false, MORE_CONNECTIONS),
+            false => planned(&diagnosis.verdict.hop, InterventionKind::Rate, false, DOSE),
+        });
     }
     let is_done = |p: &Intervention| {
         run.interventions.iter().any(|i| i.target == p.target && i.what == p.what && i.elasticity.is_some())

@@ -13,7 +13,9 @@ use crate::facts::{Fact, Hop};
 use crate::grounding::{self, Response, response};
 use crate::walk::walk;
 use prony_model::diagnosis::{GroundingTest, SCHEMA};
-use prony_model::{Candidate, Confidence, Diagnosis, Evidence, EvidenceVerdict, Excluded, Gap, Level, Run, Verdict};
+use prony_model::{
+    Candidate, Confidence, Diagnosis, Evidence, EvidenceVerdict, Excluded, Gap, InterventionKind, Level, Run, Verdict,
+};
 
 /// A cause that fires at a hop.
 #[derive(Clone, Debug)]
@@ -268,15 +270,18 @@ fn none(run: &Run, why: &str, evidence: &[Evidence]) -> Verdict {
         },
         GroundingTest { test: "deviation".to_string(), holds: !evidence.is_empty(), detail: why.to_string() },
     ];
-    let more = run
-        .interventions
-        .iter()
-        .rev()
-        .find(|i| i.what == prony_model::InterventionKind::Concurrency && i.elasticity.is_some());
-    let (holds, detail) = match more.and_then(|i| Some((i.elasticity?, i.low?, i.high?))) {
-        Some((e, low, high)) => (
+    let more = run.interventions.iter().rev().find_map(|i| {
+        let what = match i.what {
+            InterventionKind::Concurrency => "more connections",
+            InterventionKind::Rate => "more requests asked for",
+            InterventionKind::Cpu | InterventionKind::LinkRate { .. } | InterventionKind::Removal { .. } => return None,
+        };
+        Some((what, i.elasticity?, i.low?, i.high?))
+    });
+    let (holds, detail) = match more {
+        Some((what, e, low, high)) => (
             low > 0.0 && e >= FLAT,
-            format!("with more connections throughput rose by an elasticity of {e:.2} ({low:.2} to {high:.2})"),
+            format!("with {what} throughput rose by an elasticity of {e:.2} ({low:.2} to {high:.2})"),
         ),
         None => (false, "no intervention was made".to_string()),
     };

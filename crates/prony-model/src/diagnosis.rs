@@ -95,6 +95,8 @@ pub enum InterventionKind {
     },
     /// Connections of the closed loop: more of them, which relieves a stack that only waits.
     Concurrency,
+    /// The rate that an open loop asks for: more of it, which a stack with room carries.
+    Rate,
     /// The suspect is removed by its remedy.
     Removal {
         /// What is turned.
@@ -112,7 +114,7 @@ pub struct Intervention {
     pub what: InterventionKind,
     /// True for the negative control: nothing is expected to happen.
     pub control: bool,
-    /// Share by which the resource is made worse (for concurrency: by which it is raised).
+    /// Share by which the resource is made worse (for concurrency and rate: by which it is raised).
     pub dose: f64,
     /// Elasticity of throughput; for a removal: relative gain. None before it was done.
     pub elasticity: Option<f64>,

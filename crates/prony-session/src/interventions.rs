@@ -7,7 +7,7 @@ use crate::effort::Effort;
 use crate::levels::{order, timed};
 use crate::machine::Command;
 use prony_model::run::Arm;
-use prony_model::{InterventionKind, LoadPlan, Nanos, Purpose, Run, Trial};
+use prony_model::{InterventionKind, LoadPlan, Nanos, Purpose, Rate, Run, Trial};
 use prony_stats::random::Random;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -84,14 +84,19 @@ pub(crate) fn plan(run: &Run, base: &LoadPlan, effort: &Effort, seed: u64) -> Ve
 fn pairs_of(what: &InterventionKind, effort: &Effort) -> u32 {
     match what {
         InterventionKind::Removal { .. } => effort.pairs.min(REMOVAL_PAIRS),
-        InterventionKind::Cpu | InterventionKind::LinkRate { .. } | InterventionKind::Concurrency => effort.pairs,
+        InterventionKind::Cpu
+        | InterventionKind::LinkRate { .. }
+        | InterventionKind::Concurrency
+        | InterventionKind::Rate => effort.pairs,
     }
 }
 
 /// The commands of one trial: as found (`None`), or with intervention `index`.
 fn trial(run: &Run, base: &LoadPlan, effort: &Effort, pair: u32, index: Option<usize>) -> Vec<Command> {
-    // The workload may have a rate; an intervention needs a closed loop, whose throughput follows the slowest part.
-    let plan = LoadPlan { rate: None, ..timed(base, effort.settle, effort.intervention) };
+    // The workload may have a rate; an intervention needs a closed loop, whose throughput follows the slowest part. Only whether
+    // there is room for a higher rate is asked at that rate.
+    let rate = base.rate.filter(|_| run.interventions.iter().any(|i| i.what == InterventionKind::Rate));
+    let plan = LoadPlan { rate, ..timed(base, effort.settle, effort.intervention) };
     let Some(index) = index else {
         return vec![order(
             Purpose::Intervention { index: 0, pair, arm: Arm::A },
@@ -106,6 +111,10 @@ fn trial(run: &Run, base: &LoadPlan, effort: &Effort, pair: u32, index: Option<u
         InterventionKind::Concurrency => {
             let connections = (f64::from(plan.connections) * (1.0 + planned.dose)).round() as u32;
             vec![order(purpose, LoadPlan { connections, ..plan }, &label)]
+        }
+        InterventionKind::Rate => {
+            let rate = plan.rate.map(|rate| Rate(rate.0 * (1.0 + planned.dose)));
+            vec![order(purpose, LoadPlan { rate, ..plan }, &label)]
         }
         InterventionKind::Removal { .. } => {
             let plan = LoadPlan { warmup: Nanos(plan.warmup.0 * 2), ..plan };
@@ -123,6 +132,7 @@ fn what_is_done(what: &InterventionKind, target: &str, dose: f64) -> String {
         InterventionKind::Cpu => format!("CPU of {target} {percent:.0} % slower"),
         InterventionKind::LinkRate { interface, .. } => format!("{interface} of {target} {percent:.0} % slower"),
         InterventionKind::Concurrency => format!("{percent:.0} % more connections"),
+        InterventionKind::Rate => format!("{percent:.0} % more requests asked for"),
         InterventionKind::Removal { knob } => format!("{} = {} at {target}", knob.id, knob.value),
     }
 }
@@ -140,7 +150,7 @@ pub(crate) fn conclude(run: &mut Run, rounds: &Rounds) {
             InterventionKind::Cpu | InterventionKind::LinkRate { .. } => {
                 prony_stats::elasticity::estimate(&pairs, planned.dose).map(|e| (e.estimate, e.low, e.high))
             }
-            InterventionKind::Concurrency => {
+            InterventionKind::Concurrency | InterventionKind::Rate => {
                 prony_stats::elasticity::growth(&pairs, planned.dose).map(|e| (e.estimate, e.low, e.high))
             }
             InterventionKind::Removal { .. } => {
@@ -238,6 +248,20 @@ mod tests {
         let queue = plan(&run, &base(), &Effort::quick(), 7);
         let with = queue.iter().filter(|c| matches!(c, Command::Trial(t) if t.plan.connections == 10)).count();
         assert_eq!(with, Effort::quick().pairs as usize, "8 connections and 20 % more, rounded");
+    }
+
+    #[test]
+    fn room_for_a_higher_rate_is_looked_for_at_that_rate() {
+        let run = run(vec![planned(InterventionKind::Rate, false)]);
+        let asked = LoadPlan { rate: Some(Rate(1000.0)), ..base() };
+        let queue = plan(&run, &asked, &Effort { pairs: 2, ..Effort::quick() }, 7);
+        let rates = queue.iter().map(|command| match command {
+            Command::Trial(order) => order.plan.rate.unwrap().0,
+            other => panic!("{other:?}"),
+        });
+        let mut rates: Vec<f64> = rates.collect();
+        rates.sort_by(f64::total_cmp);
+        assert_eq!(rates, [1000.0, 1000.0, 1200.0, 1200.0]);
     }
 
     #[test]

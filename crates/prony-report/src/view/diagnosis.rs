@@ -97,6 +97,7 @@ pub(super) fn doing(i: &Intervention) -> String {
         InterventionKind::Cpu => format!("CPU of {} {dose} slower", i.target),
         InterventionKind::LinkRate { interface, .. } => format!("what {} sends on {interface} {dose} slower", i.target),
         InterventionKind::Concurrency => format!("{dose} more connections"),
+        InterventionKind::Rate => format!("{dose} more requests asked for"),
         InterventionKind::Removal { knob } => format!("remedy applied, {}", knob_text(knob)),
     }
 }
