@@ -5,6 +5,7 @@
 use crate::cause::{Dose, FLAT, Finding, concurrency_elasticity};
 use crate::facts::Hop;
 use prony_model::diagnosis::GroundingTest;
+use prony_model::limit::Bounded;
 use prony_model::{Intervention, InterventionKind};
 
 /// Elasticity from which throughput counts as following; 1 is expected of a sole bottleneck, 0 of a free resource
@@ -20,6 +21,9 @@ const HARDLY: f64 = 0.15;
 const SOLE: f64 = 0.75;
 /// A removal that brings less than this part of the predicted gain speaks against the cause. A guess.
 const REMOVAL_PART: f64 = 0.25;
+/// Part of the latency at p99 that a removal must take away at least, to count as what requests waited for. A guess: the p99 of
+/// short trials differs by up to 30 % from one to the next on a shared machine, and its mean over 5 pairs by half of that.
+const WAIT_GONE: f64 = 0.2;
 /// A predicted gain below this is too small for its absence to speak against the cause. A guess: pairs detect about 5
 /// %.
 const GAIN_TO_SEE: f64 = 0.1;
@@ -79,7 +83,7 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
         return Response::NotTested("no intervention was made".to_string());
     };
     if let InterventionKind::Removal { knob } = &intervention.what {
-        return removal(&seen, &format!("{}={}", knob.id, knob.value), finding);
+        return removal(&seen, intervention.p99, &format!("{}={}", knob.id, knob.value), finding);
     }
     if finding.dose == Dose::Queue {
         return queue(&seen);
@@ -132,10 +136,16 @@ fn queue(seen: &Seen) -> Response {
     }
 }
 
-fn removal(seen: &Seen, knob: &str, finding: &Finding) -> Response {
+fn removal(seen: &Seen, p99: Option<Bounded>, knob: &str, finding: &Finding) -> Response {
     let predicted = finding.gain.unwrap_or(0.0);
-    let detail = format!("with {knob}, throughput changed by {}; predicted {predicted:.2}", seen.text());
-    if seen.low > 0.0 {
+    let mut detail = format!("with {knob}, throughput changed by {}; predicted {predicted:.2}", seen.text());
+    // Requests that wait for something rare are few: what they wait shows at p99, and hardly in throughput.
+    let wait = p99.and_then(|p99| Some(Seen { value: p99.value?, low: p99.low?, high: p99.high? }));
+    let wait = wait.filter(|wait| wait.high < -WAIT_GONE);
+    if let Some(wait) = &wait {
+        detail.push_str(&format!(", latency at p99 by {}", wait.text()));
+    }
+    if seen.low > 0.0 || (wait.is_some() && seen.high >= 0.0) {
         Response::Follows(detail)
     } else if predicted >= GAIN_TO_SEE && seen.high < REMOVAL_PART * predicted {
         Response::Contradicts(detail)

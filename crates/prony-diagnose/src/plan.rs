@@ -45,7 +45,7 @@ fn is_closed_loop(run: &Run) -> bool {
 
 fn planned(target: &str, what: InterventionKind, control: bool, dose: f64) -> Intervention {
     let target = target.to_string();
-    Intervention { target, what, control, dose, elasticity: None, low: None, high: None, pairs: 0 }
+    Intervention { target, what, control, dose, elasticity: None, low: None, high: None, p99: None, pairs: 0 }
 }
 
 fn suspect_of(suspect: &Standing<'_>) -> Option<Intervention> {

@@ -274,7 +274,9 @@ fn none(run: &Run, why: &str, evidence: &[Evidence]) -> Verdict {
         let what = match i.what {
             InterventionKind::Concurrency => "more connections",
             InterventionKind::Rate => "more requests asked for",
-            InterventionKind::Cpu | InterventionKind::LinkRate { .. } | InterventionKind::Removal { .. } => return None,
+            InterventionKind::Cpu | InterventionKind::LinkRate { .. } | InterventionKind::Removal { .. } => {
+                return None;
+            }
         };
         Some((what, i.elasticity?, i.low?, i.high?))
     });

@@ -5,6 +5,7 @@
 use crate::comparison::Difference;
 use crate::gap::Gap;
 use crate::knob::Knob;
+use crate::limit::Bounded;
 use crate::run::Cost;
 use serde::{Deserialize, Serialize};
 
@@ -122,6 +123,9 @@ pub struct Intervention {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
+    /// For a removal: relative change of the latency at p99; a wait of few requests shows there and not in throughput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99: Option<Bounded>,
     /// Pairs of trials.
     pub pairs: u32,
 }

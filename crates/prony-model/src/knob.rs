@@ -12,6 +12,8 @@ pub enum KnobId {
     NginxAccessLog,
     /// `nginx.worker_processes`.
     NginxWorkerProcesses,
+    /// `nginx.worker_connections`: to clients and servers, per worker.
+    NginxWorkerConnections,
     /// `nginx.backlog`: of every `listen`.
     NginxBacklog,
     /// `sysctl.NAME`, in the host's network namespace.
@@ -32,6 +34,7 @@ impl From<KnobId> for String {
             KnobId::NginxUpstreamKeepalive => "nginx.upstream_keepalive".to_string(),
             KnobId::NginxAccessLog => "nginx.access_log".to_string(),
             KnobId::NginxWorkerProcesses => "nginx.worker_processes".to_string(),
+            KnobId::NginxWorkerConnections => "nginx.worker_connections".to_string(),
             KnobId::NginxBacklog => "nginx.backlog".to_string(),
             KnobId::Sysctl(name) => format!("sysctl.{name}"),
             KnobId::RpsCpus(interface) => format!("rps_cpus.{interface}"),
@@ -45,10 +48,11 @@ impl From<KnobId> for String {
 impl TryFrom<String> for KnobId {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
-        const PLAIN: [KnobId; 6] = [
+        const PLAIN: [KnobId; 7] = [
             KnobId::NginxUpstreamKeepalive,
             KnobId::NginxAccessLog,
             KnobId::NginxWorkerProcesses,
+            KnobId::NginxWorkerConnections,
             KnobId::NginxBacklog,
             KnobId::CgroupCpuQuota,
             KnobId::CpuAffinity,

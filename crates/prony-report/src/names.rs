@@ -231,6 +231,7 @@ pub fn knob(id: &KnobId) -> String {
         KnobId::NginxUpstreamKeepalive => "idle upstream connections kept by nginx, per worker".to_string(),
         KnobId::NginxAccessLog => "how nginx writes its access log".to_string(),
         KnobId::NginxWorkerProcesses => "worker processes of nginx".to_string(),
+        KnobId::NginxWorkerConnections => "connections that a worker of nginx may hold".to_string(),
         KnobId::NginxBacklog => "accept queue that nginx asks for".to_string(),
         KnobId::Sysctl(name) => format!("kernel setting {name}"),
         KnobId::RpsCpus(interface) => format!("CPUs that packets of {interface} are steered to"),

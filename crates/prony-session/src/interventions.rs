@@ -6,8 +6,9 @@
 use crate::effort::Effort;
 use crate::levels::{order, timed};
 use crate::machine::Command;
+use prony_model::limit::Bounded;
 use prony_model::run::Arm;
-use prony_model::{InterventionKind, LoadPlan, Nanos, Purpose, Rate, Run, Trial};
+use prony_model::{InterventionKind, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial};
 use prony_stats::random::Random;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -140,7 +141,8 @@ fn what_is_done(what: &InterventionKind, target: &str, dose: f64) -> String {
 /// Turns the pairs into elasticities with intervals. An intervention that could not be done stays without.
 pub(crate) fn conclude(run: &mut Run, rounds: &Rounds) {
     for index in 0..run.interventions.len() {
-        let pairs = pairs(run, index);
+        let pairs = pairs(run, index, |result| result.good_per_s);
+        let p99 = pairs_of_p99(run, index);
         let planned = &mut run.interventions[index];
         planned.pairs = pairs.len() as u32;
         if rounds.given_up.contains(&index) {
@@ -160,21 +162,37 @@ pub(crate) fn conclude(run: &mut Run, rounds: &Rounds) {
         if let Some((estimate, low, high)) = found {
             (planned.elasticity, planned.low, planned.high) = (Some(estimate), Some(low), Some(high));
         }
+        planned.p99 = prony_stats::paired::compare("latency.p99", &p99).map(|e| Bounded {
+            value: Some(e.effect),
+            low: Some(e.low),
+            high: Some(e.high),
+        });
     }
 }
 
-/// (as found, with intervention) good requests per second of each complete pair.
-fn pairs(run: &Run, index: usize) -> Vec<(f64, f64)> {
+/// The latency at p99 of each complete pair of a removal, in microseconds; none of other interventions.
+fn pairs_of_p99(run: &Run, index: usize) -> Vec<(f64, f64)> {
+    match run.interventions[index].what {
+        InterventionKind::Removal { .. } => pairs(run, index, |result| result.latency.p99_us),
+        InterventionKind::Cpu
+        | InterventionKind::LinkRate { .. }
+        | InterventionKind::Concurrency
+        | InterventionKind::Rate => Vec::new(),
+    }
+}
+
+/// What `of` reads from each complete pair: (as found, with intervention).
+fn pairs(run: &Run, index: usize, of: fn(&LoadResult) -> f64) -> Vec<(f64, f64)> {
     let complete = |t: &&Trial| !t.result.interrupted && t.result.good_per_s > 0.0;
     let as_found = |pair: u32| {
         let purpose = Purpose::Intervention { index: 0, pair, arm: Arm::A };
         run.trials.iter().find(|t| t.purpose == purpose).filter(complete)
     };
     let with = run.trials.iter().filter(complete).filter_map(|t| {
-        let Purpose::Intervention { index: of, pair, arm: Arm::B } = t.purpose else { return None };
-        (of as usize == index).then_some((pair, t.result.good_per_s))
+        let Purpose::Intervention { index: intervened, pair, arm: Arm::B } = t.purpose else { return None };
+        (intervened as usize == index).then_some((pair, of(&t.result)))
     });
-    with.filter_map(|(pair, good_per_s)| Some((as_found(pair)?.result.good_per_s, good_per_s))).collect()
+    with.filter_map(|(pair, value)| Some((of(&as_found(pair)?.result), value))).collect()
 }
 
 #[cfg(test)]
@@ -186,7 +204,7 @@ mod tests {
 
     fn planned(what: InterventionKind, control: bool) -> Intervention {
         let target = if control { "s1" } else { "lb" }.to_string();
-        Intervention { target, what, control, dose: 0.2, elasticity: None, low: None, high: None, pairs: 0 }
+        Intervention { target, what, control, dose: 0.2, elasticity: None, low: None, high: None, p99: None, pairs: 0 }
     }
 
     fn removal() -> InterventionKind {
@@ -341,10 +359,25 @@ mod tests {
     }
 
     #[test]
+    fn a_removal_also_tells_what_became_of_long_waits() {
+        let mut run = played(run(vec![planned(removal(), false)]), &[1.0], 6);
+        for trial in &mut run.trials {
+            let with = matches!(trial.purpose, Purpose::Intervention { arm: Arm::B, .. });
+            trial.result.latency.p99_us = if with { 4e3 } else { 1e6 };
+        }
+        conclude(&mut run, &Rounds::default());
+        let p99 = run.interventions[0].p99.unwrap();
+        assert!((p99.value.unwrap() + 0.996).abs() < 1e-3 && p99.high.unwrap() < -0.9, "{p99:?}");
+        let mut slowed = played(self::run(vec![planned(InterventionKind::Cpu, false)]), &[0.8], 6);
+        conclude(&mut slowed, &Rounds::default());
+        assert_eq!(slowed.interventions[0].p99, None);
+    }
+
+    #[test]
     fn a_pair_without_its_baseline_drops_only_itself() {
         let mut run = played(run(vec![planned(InterventionKind::Cpu, false)]), &[0.8], 6);
         run.trials[2].result.interrupted = true;
         run.trials[5].result.good_per_s = 0.0;
-        assert_eq!(pairs(&run, 0).len(), 4);
+        assert_eq!(pairs(&run, 0, |result| result.good_per_s).len(), 4);
     }
 }

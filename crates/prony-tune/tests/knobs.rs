@@ -21,6 +21,7 @@ fn needs_root_apply_then_undo_is_identity_for_every_knob() {
         ("nginx.access_log", "buffer=32k", "unbuffered"),
         ("nginx.worker_processes", "3", "2"),
         ("nginx.worker_processes", "auto", "2"),
+        ("nginx.worker_connections", "600", "256"),
         ("nginx.backlog", "77", "127.0.0.1:8080=16 127.0.0.1:8081=511"),
         ("sysctl.net.core.somaxconn", "128", "4096"),
         ("sysctl.net.ipv4.ip_local_port_range", "20000 20999", "32768 60999"),

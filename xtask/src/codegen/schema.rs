@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Files in which the types stand that a diagnosis is made of.
-const SOURCES: &[&str] = &["diagnosis.rs", "comparison.rs", "gap.rs", "knob.rs", "run.rs"];
+const SOURCES: &[&str] = &["diagnosis.rs", "limit.rs", "comparison.rs", "gap.rs", "knob.rs", "run.rs"];
 
 /// The text of `docs/schema/diagnosis-1.json`.
 pub(super) fn diagnosis(root: &Path) -> anyhow::Result<String> {

@@ -26,7 +26,9 @@
 //! ## References
 //! RFC 6298; Linux `tcp_schedule_loss_probe`; snmp_counter.rst: TCPOrigDataSent is the right denominator.
 
-use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, ruled_out};
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_of_share, gain_until_full, ruled_out,
+};
 use crate::facts::{Fact, Hop};
 use prony_model::metric::{
     CONN_OUT_RETRANSMITS, TCP_DSACK_RECEIVED, TCP_ORIGINAL_SENT, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS, TCP_TIMEOUTS,
@@ -88,8 +90,20 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .rising(hop.summary(&TCP_RETRANSMITS))
         .mend("mend the link: find where packets are dropped (cable, switch port, policer, ring of the card)", None)
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
-        .tested_by(Dose::Untestable("a link cannot be made to lose more here: the kernel has no netem"))
+        .tested_by(dose(hop))
         .fires()
+}
+
+/// No link is made to lose more. But requests that wait for what was lost hold connections and nothing else, so with more
+/// connections more are served, unless something is full as well.
+fn dose(hop: &Hop<'_>) -> Dose {
+    let hosts = Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run));
+    if hosts.into_iter().any(|h| cpu_is_full(&h).unwrap_or(true)) {
+        return Dose::Untestable(
+            "prony makes no link lose more, and where CPUs are full too more connections show nothing",
+        );
+    }
+    Dose::Concurrency
 }
 
 /// Data segments sent again per data segment sent, without those that had not been lost (DSACK).

@@ -17,15 +17,17 @@
 //! A lack of file descriptors: other lines. A limit that is near but not reached: no line.
 //!
 //! ## Fix
-//! Raise `worker_connections`: clients and servers both count. prony has no knob for it yet.
+//! Raise `worker_connections`: clients and servers both count (knob `nginx.worker_connections`).
 //!
 //! ## References
 //! nginx `ngx_core_module`, directive `worker_connections` (default 512; upstream connections count too).
 
-use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, ruled_out};
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, knob, ruled_out,
+};
 use crate::facts::Hop;
 use prony_model::metric::{CONN_IN, ERROR_LOG_NO_WORKER_CONNECTIONS};
-use prony_model::{Gap, Level};
+use prony_model::{Gap, Knob, KnobId, Level, Software};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "worker-connections-exhausted",
@@ -39,6 +41,8 @@ pub(super) const CAUSE: Cause = Cause {
 
 /// Lines per second from which it matters: nginx writes about one per second while it lasts (`ngx_drain_connections`).
 const LINES_PER_S: f64 = 0.2;
+/// What is proposed at least: some slots are of listening sockets and of nginx itself. A guess.
+const CONNECTIONS_LEAST: u64 = 1024;
 /// What is explained when only the line is known. A guess.
 const SHARE_UNKNOWN: f64 = 0.3;
 
@@ -54,10 +58,17 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let claim = format!("workers of {} have no connection slot left", hop.name);
     Finding::new(lines, LINES_PER_S, "guess", &claim, share)
         .and(hop.summary(&CONN_IN), "client connections that it holds")
-        .mend("raise worker_connections: two per request in flight, with room", None)
+        .mend("raise worker_connections: two per request in flight, with room", raised(hop, wanted))
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
-        .tested_by(Dose::Untestable("no knob turns worker_connections"))
+        .tested_by(Dose::Removal)
         .fires()
+}
+
+/// Room for all clients at one worker, twice: to clients and to servers, and as much again.
+fn raised(hop: &Hop<'_>, clients: f64) -> Option<Knob> {
+    let is_nginx = hop.host()?.software == Some(Software::Nginx);
+    let number = ((4.0 * clients) as u64).next_power_of_two().max(CONNECTIONS_LEAST);
+    is_nginx.then(|| knob(hop, KnobId::NginxWorkerConnections, number.to_string())).flatten()
 }
 
 #[cfg(test)]

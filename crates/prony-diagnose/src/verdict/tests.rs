@@ -4,6 +4,7 @@ use super::*;
 use crate::plan_interventions;
 use crate::testing::Lab;
 use expect_test::{Expect, expect};
+use prony_model::limit::Bounded;
 use prony_model::metric::*;
 use prony_model::{InterventionKind, Nanos};
 use proptest::prelude::*;
@@ -282,6 +283,55 @@ fn a_removal_that_brings_nothing_speaks_against_the_cause() {
     let mut mended = ports.run();
     answered(&mut mended, (5.0, 4.0, 6.0), (0.0, -0.1, 0.1));
     assert!(diagnose(&mended).verdict.grounded);
+}
+
+#[test]
+fn a_rate_that_is_held_is_tested_by_asking_for_more() {
+    let half = Lab { rate: Some(7_650.0), x: [3_800.0, 7_650.0, 11_000.0], ..Lab::healthy().cpu("0", 0.2, 0.2, 0.1) };
+    let mut run = half.run();
+    let plan = plan_interventions(&run, &diagnose(&run));
+    assert_eq!(plan.iter().map(|i| &i.what).collect::<Vec<_>>(), [&InterventionKind::Rate]);
+    answered(&mut run, (0.99, 0.9, 1.1), (0.0, 0.0, 0.0));
+    let verdict = diagnose(&run).verdict;
+    assert!(verdict.cause == "none" && verdict.grounded, "{verdict:#?}");
+    let mut short = half.run();
+    answered(&mut short, (0.1, -0.1, 0.3), (0.0, 0.0, 0.0));
+    assert!(!diagnose(&short).verdict.grounded, "what does not carry more has no room");
+}
+
+#[test]
+fn loss_before_idle_cpus_is_tested_by_more_connections() {
+    let loss = Lab::healthy().throughput(6_000.0).cpu("0", 0.1, 0.2, 0.1).cpu("1", 0.2, 0.2, 0.1);
+    let loss = loss.per_second("s1", &TCP_RETRANSMITS, "", 182.0).per_second("lb", &TCP_RETRANSMITS, "", 226.0);
+    let mut run = loss.run();
+    let plan = plan_interventions(&run, &diagnose(&run));
+    assert!(plan.iter().any(|i| i.what == InterventionKind::Concurrency && !i.control), "{plan:?}");
+    answered(&mut run, (0.9, 0.8, 1.0), (0.05, -0.1, 0.2));
+    assert_eq!(diagnose(&run).verdict.cause, "packet-loss");
+}
+
+#[test]
+fn a_removal_that_takes_the_wait_of_few_requests_shows_at_p99() {
+    let backlog = Lab::healthy().throughput(5_390.0).per_second("s1", &TCP_LISTEN_OVERFLOWS, "", 37.3).per_second(
+        "lb",
+        &TCP_SYN_RETRANSMITS,
+        "",
+        33.8,
+    );
+    let response = |p99: Option<Bounded>| {
+        let mut run = backlog.run();
+        answered(&mut run, (0.01, -0.02, 0.04), (0.0, -0.1, 0.1));
+        run.interventions.iter_mut().filter(|i| !i.control).for_each(|i| i.p99 = p99);
+        let hop = crate::facts::Hop { run: &run, name: "s1" };
+        let finding = crate::testing::finding("accept-queue-full", "s1", &backlog).unwrap();
+        crate::grounding::response(&hop, &finding)
+    };
+    let changed =
+        |value: f64, half: f64| Some(Bounded { value: Some(value), low: Some(value - half), high: Some(value + half) });
+    assert!(matches!(response(changed(-0.9, 0.05)), Response::Follows(_)), "{:?}", response(changed(-0.9, 0.05)));
+    for small in [changed(-0.1, 0.05), changed(-0.5, 0.45), None] {
+        assert!(!matches!(response(small), Response::Follows(_)), "{:?}", response(small));
+    }
 }
 
 #[test]

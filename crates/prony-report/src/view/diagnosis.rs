@@ -76,6 +76,10 @@ fn intervention(i: &Intervention) -> InterventionView {
         (Some(value), None, _) | (Some(value), _, None) => format!("{} (no interval)", one(value)),
         (None, _, _) => "not done".to_string(),
     };
+    let p99 = i.p99.and_then(|p| Some((p.value?, p.low?, p.high?))).map_or(String::new(), |(value, low, high)| {
+        format!("; latency at p99 {} ({} to {})", number::change(value), number::change(low), number::change(high))
+    });
+    let text = text + &p99;
     InterventionView {
         target: i.target.clone(),
         what: doing(i),

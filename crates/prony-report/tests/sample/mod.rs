@@ -382,6 +382,7 @@ fn interventions() -> Vec<Intervention> {
         elasticity: Some(elasticity),
         low: Some(elasticity - half),
         high: Some(elasticity + half),
+        p99: None,
         pairs,
     };
     vec![

@@ -9,6 +9,7 @@ mod link_rate;
 mod nginx_access_log;
 mod nginx_backlog;
 mod nginx_upstream_keepalive;
+mod nginx_worker_connections;
 mod nginx_worker_processes;
 mod rps_cpus;
 mod sysctl;
@@ -26,6 +27,7 @@ pub const KNOBS: &[&KnobInfo] = &[
     &nginx_upstream_keepalive::KNOB,
     &nginx_access_log::KNOB,
     &nginx_worker_processes::KNOB,
+    &nginx_worker_connections::KNOB,
     &nginx_backlog::KNOB,
     &sysctl::KNOB,
     &rps_cpus::KNOB,
@@ -92,6 +94,7 @@ pub(crate) fn find(id: &KnobId) -> (&'static KnobInfo, &str) {
         KnobId::NginxUpstreamKeepalive => (&nginx_upstream_keepalive::KNOB, ""),
         KnobId::NginxAccessLog => (&nginx_access_log::KNOB, ""),
         KnobId::NginxWorkerProcesses => (&nginx_worker_processes::KNOB, ""),
+        KnobId::NginxWorkerConnections => (&nginx_worker_connections::KNOB, ""),
         KnobId::NginxBacklog => (&nginx_backlog::KNOB, ""),
         KnobId::Sysctl(name) => (&sysctl::KNOB, name),
         KnobId::RpsCpus(interface) => (&rps_cpus::KNOB, interface),

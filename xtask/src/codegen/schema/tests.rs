@@ -20,6 +20,7 @@ fn full() -> Diagnosis {
         elasticity: Some(1.0),
         low: None,
         high: None,
+        p99: Some(prony_model::limit::Bounded::default()),
         pairs: 6,
     };
     let evidence = Evidence {
