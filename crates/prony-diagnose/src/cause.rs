@@ -123,7 +123,7 @@ impl Dose {
             }
             InterventionKind::Concurrency => matches!(self, Dose::Concurrency | Dose::Queue),
             // It asks whether anything limits at all.
-            InterventionKind::Rate => false,
+            InterventionKind::Rate | InterventionKind::Placebo => false,
             InterventionKind::Removal { .. } => *self == Dose::Removal,
         }
     }
@@ -251,9 +251,12 @@ pub fn concurrency_elasticity(hop: &Hop<'_>) -> Option<f64> {
     (more > 1.0).then(|| gain.ln() / more.ln())
 }
 
-/// Whether the hop's CPUs are full at the level `at`.
+/// Whether the hop's CPUs are full at the level `at`, by their counters, or because throughput followed when they were slowed.
 pub fn cpu_is_full(hop: &Hop<'_>) -> Result<bool, Gap> {
     let busy = hop.at(Level::At)?.cpu()?.busy_share();
+    if crate::grounding::follows_cpu_of(hop) {
+        return Ok(true);
+    }
     let flat = concurrency_elasticity(hop).is_some_and(|e| e < FLAT);
     Ok(busy >= FULL_CPU || (flat && busy >= FULL_CPU_WHEN_FLAT))
 }

@@ -68,7 +68,7 @@ fn test_of<'a>(hop: &Hop<'a>, finding: &Finding) -> Option<&'a Intervention> {
         InterventionKind::Cpu => finding.dose.cpu_host(hop) == Some(i.target.as_str()),
         InterventionKind::LinkRate { .. } => i.target == hop.name,
         InterventionKind::Concurrency => true,
-        InterventionKind::Rate => false,
+        InterventionKind::Rate | InterventionKind::Placebo => false,
     };
     let mut done = hop.run.interventions.iter().rev().filter(|i| i.elasticity.is_some());
     done.find(|i| finding.dose.is_tested_by(&i.what) && own_knob(i))
@@ -93,9 +93,10 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
         InterventionKind::LinkRate { .. } => {
             format!("with the link of {} made slower, throughput followed by", hop.name)
         }
-        InterventionKind::Concurrency | InterventionKind::Rate | InterventionKind::Removal { .. } => {
-            "with more connections, throughput followed by".to_string()
-        }
+        InterventionKind::Concurrency
+        | InterventionKind::Rate
+        | InterventionKind::Removal { .. }
+        | InterventionKind::Placebo => "with more connections, throughput followed by".to_string(),
     };
     let detail = format!("{what} {}, 1 is expected", seen.text());
     if seen.low > 0.0 && seen.value >= FOLLOWS {
@@ -198,7 +199,11 @@ fn order(finding: &Finding) -> GroundingTest {
     let Some(below) = key.baseline else {
         return test("order", false, format!("{} was not read below the knee", key.name));
     };
-    let rises = key.value >= below * RISE;
+    // What was beyond its border before the limit was reached came first, whether it rises or not: a table that stays full.
+    let came_first = finding.evidence.first().is_some_and(|first| {
+        first.baseline.zip(first.threshold).is_some_and(|(below, border)| border > 0.0 && below >= border)
+    });
+    let rises = came_first || key.value >= below * RISE;
     let holds_beyond = key.beyond.is_none_or(|beyond| beyond >= key.value * HOLDS_BEYOND);
     let beyond = key.beyond.map_or("not read".to_string(), |b| format!("{b:.3}"));
     test(
@@ -217,21 +222,63 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
     let measured = test_of(hop, finding).filter(|_| finding.dose != Dose::Queue).and_then(Seen::of);
     let suspect = measured.map_or(1.0, |s| s.value.abs());
     let needs_control = finding.dose != Dose::Concurrency;
-    let controls = hop.run.interventions.iter().filter(|i| i.control && i.target != hop.name);
+    let tested = finding.dose.cpu_host(hop).unwrap_or(hop.name);
+    let others = hop.run.interventions.iter().filter(|i| i.target != hop.name && i.target != tested);
     let mut quiet = Vec::new();
-    for (control, seen) in controls.filter_map(|i| Some((i, Seen::of(i)?))) {
+    for (control, seen) in others.filter_map(|i| Some((i, Seen::of(i)?))) {
         // A wide interval covers 0 easily, so the value itself must stay below the border as well.
         let covers_zero = seen.low <= 0.0 && seen.high >= 0.0;
-        let still = seen.value.abs() < STANDS_STILL && (covers_zero || seen.value.abs() < 0.5 * suspect);
+        let still = match control.what {
+            // A stack that mostly fails is not the same twice: then what counts is that the remedy did much more.
+            InterventionKind::Placebo => {
+                covers_zero && (seen.value.abs() < STANDS_STILL || seen.value.ln_1p().abs() < 0.5 * suspect.ln_1p())
+            }
+            InterventionKind::Cpu
+            | InterventionKind::LinkRate { .. }
+            | InterventionKind::Concurrency
+            | InterventionKind::Rate
+            | InterventionKind::Removal { .. } => {
+                seen.value.abs() < STANDS_STILL && (covers_zero || seen.value.abs() < 0.5 * suspect)
+            }
+        };
+        // A host that was suspected first and stood still is a control as good as any; one that moved was no control.
+        if !control.control && !(still && control.what == InterventionKind::Cpu) {
+            continue;
+        }
         let verdict = if still { "it stood still, as it should" } else { "it should have stood still" };
-        detail = format!("{detail}; control {}: {}, {verdict}", control.target, seen.text());
+        let what = if control.what == InterventionKind::Placebo { "nothing turned" } else { &control.target };
+        detail = format!("{detail}; control {what}: {}, {verdict}", seen.text());
         quiet.push(still);
     }
     if quiet.is_empty() && needs_control {
         detail = format!("{detail}; no control was made");
     }
+    detail.extend(together(hop.run));
     let quiet = quiet.iter().all(|still| *still) && !(quiet.is_empty() && needs_control);
     test("response", followed && quiet, detail)
+}
+
+/// What the elasticities of all resources that were made slower add up to: 1 in a stack in which nothing else holds requests
+/// (throughput is homogeneous of degree 1 in all rates, see `prony_stats::elasticity`). None for fewer than two.
+fn together(run: &prony_model::Run) -> Option<String> {
+    let slowed = |i: &&Intervention| matches!(i.what, InterventionKind::Cpu | InterventionKind::LinkRate { .. });
+    // Each resource once, as it was last tested.
+    let mut last: Vec<(&str, Seen)> = Vec::new();
+    for (target, seen) in
+        run.interventions.iter().filter(slowed).filter_map(|i| Some((i.target.as_str(), Seen::of(i)?)))
+    {
+        last.retain(|(known, _)| *known != target);
+        last.push((target, seen));
+    }
+    let (sum, half) =
+        last.iter().fold((0.0, 0.0), |(sum, half), (_, s)| (sum + s.value, f64::hypot(half, (s.high - s.low) / 2.0)));
+    let rest = if sum + half >= 1.0 { "nothing else need hold it" } else { "the rest lies in what was not slowed" };
+    (last.len() > 1).then(|| format!("; the elasticities of {} resources add up to {sum:.2} of 1: {rest}", last.len()))
+}
+
+/// Whether throughput followed the CPU of this hop when it was slowed, by more than a part.
+pub fn follows_cpu_of(hop: &Hop<'_>) -> bool {
+    surprising_hosts(hop.run).iter().any(|(name, _)| *name == hop.name)
 }
 
 /// Hosts whose CPU throughput followed by more than a part although nobody suspected it, with the elasticity.

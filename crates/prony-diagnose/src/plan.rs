@@ -21,11 +21,17 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
     let of_verdict = |s: &&Standing<'_>| s.cause.id == diagnosis.verdict.cause && s.hop.name == diagnosis.verdict.hop;
     let mut plan = Vec::new();
     if let Some(suspect) = standing.iter().find(of_verdict) {
-        plan.extend(suspect_of(suspect));
+        let planned_for_it = suspect_of(suspect);
+        let is_removal = planned_for_it.as_ref().is_some_and(|i| matches!(i.what, InterventionKind::Removal { .. }));
+        plan.extend(planned_for_it);
         let tested = suspect.finding.dose.cpu_host(&suspect.hop).unwrap_or(suspect.hop.name);
-        plan.extend(
-            control_for(&suspect.hop.other(tested)).map(|hop| planned(hop.name, InterventionKind::Cpu, true, DOSE)),
-        );
+        plan.extend(match is_removal {
+            true => Some(planned("", InterventionKind::Placebo, true, 0.0)),
+            false => {
+                let control = control_for(&suspect.hop.other(tested));
+                control.map(|hop| planned(hop.name, InterventionKind::Cpu, true, DOSE))
+            }
+        });
     } else if diagnosis.verdict.cause == "none" {
         plan.push(match is_closed_loop(run) {
             true => planned(&diagnosis.verdict.hop, InterventionKind::Concurrency, false, MORE_CONNECTIONS),

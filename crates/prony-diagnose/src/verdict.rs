@@ -52,8 +52,8 @@ pub fn diagnose(run: &Run) -> Diagnosis {
     } else if let Some(evidence) = rate_is_held(run) {
         diagnosis.verdict = none(run, "the asked rate is held", &evidence);
         diagnosis.evidence = evidence;
-    } else if let Some(top) = survey.standing.first() {
-        diagnosis.verdict = verdict_of(top);
+    } else if let Some((top, others)) = survey.standing.split_first() {
+        diagnosis.verdict = verdict_of(top, others);
         diagnosis.evidence = top.finding.evidence.clone();
         diagnosis.remedies = top.finding.remedies.clone();
     } else {
@@ -222,7 +222,22 @@ fn limit_shown_by_intervention<'a>(run: &'a Run, host: &'a str, elasticity: f64)
     Some(Standing { cause, hop, finding })
 }
 
-fn verdict_of(top: &Standing<'_>) -> Verdict {
+/// A fault beside the strongest is named with it when it explains at least so much, and half of what the strongest does. A guess.
+const BESIDE: f64 = 0.15;
+
+/// The faults that hold the stack back together with the strongest, as a sentence.
+fn beside(top: &Standing<'_>, others: &[Standing<'_>]) -> String {
+    let border = BESIDE.max(top.finding.score / 2.0);
+    let strong = |s: &&Standing<'_>| s.cause.kind == Kind::Fault && s.finding.score >= border;
+    let named = |s: &Standing<'_>| format!("{} at {} ({:.0} %)", s.cause.title, s.hop.name, s.finding.score * 100.0);
+    let list: Vec<String> = others.iter().filter(strong).map(named).collect();
+    if list.is_empty() || top.cause.kind != Kind::Fault {
+        return String::new();
+    }
+    format!(" Beside it: {}.", list.join(", "))
+}
+
+fn verdict_of(top: &Standing<'_>, others: &[Standing<'_>]) -> Verdict {
     let tests = grounding::tests(&top.hop, &top.finding);
     let gain = top
         .finding
@@ -235,7 +250,7 @@ fn verdict_of(top: &Standing<'_>) -> Verdict {
         confidence: confidence(&tests),
         grounded: tests.iter().all(|t| t.holds),
         predicted_gain: top.finding.gain,
-        summary: format!("{}: {share}{gain}.", top.finding.summary),
+        summary: format!("{}: {share}{gain}.{}", top.finding.summary, beside(top, others)),
         grounding: tests,
     }
 }
@@ -274,9 +289,10 @@ fn none(run: &Run, why: &str, evidence: &[Evidence]) -> Verdict {
         let what = match i.what {
             InterventionKind::Concurrency => "more connections",
             InterventionKind::Rate => "more requests asked for",
-            InterventionKind::Cpu | InterventionKind::LinkRate { .. } | InterventionKind::Removal { .. } => {
-                return None;
-            }
+            InterventionKind::Cpu
+            | InterventionKind::LinkRate { .. }
+            | InterventionKind::Removal { .. }
+            | InterventionKind::Placebo => return None,
         };
         Some((what, i.elasticity?, i.low?, i.high?))
     });

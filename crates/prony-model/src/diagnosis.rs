@@ -103,6 +103,8 @@ pub enum InterventionKind {
         /// What is turned.
         knob: Knob,
     },
+    /// Nothing: the control of a removal, which no other host's resource is the measure for.
+    Placebo,
 }
 
 /// An intervention: planned with `pairs` = 0, then with what it showed.
@@ -117,7 +119,7 @@ pub struct Intervention {
     pub control: bool,
     /// Share by which the resource is made worse (for concurrency and rate: by which it is raised).
     pub dose: f64,
-    /// Elasticity of throughput; for a removal: relative gain. None before it was done.
+    /// Elasticity of throughput; for a removal and a placebo: relative gain. None before it was done.
     pub elasticity: Option<f64>,
     /// Lower end of the 95 % interval.
     pub low: Option<f64>,

@@ -8,12 +8,15 @@ use crate::levels::{order, timed};
 use crate::machine::Command;
 use prony_model::limit::Bounded;
 use prony_model::run::Arm;
-use prony_model::{InterventionKind, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial};
+use prony_model::{Intervention, InterventionKind, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial};
 use prony_stats::random::Random;
 use std::collections::{BTreeSet, VecDeque};
 
-/// A removal reloads a server, which takes as long as a trial: fewer pairs (a guess).
-const REMOVAL_PAIRS: u32 = 5;
+/// Pairs of a removal: it reloads a server, which takes as long as a trial. A guess.
+const REMOVAL_PAIRS: u32 = 6;
+/// How much longer its trials are: what is removed may be waits of a second (a SYN sent again), and connections open anew. So it
+/// takes as long as the more and shorter pairs of a dose.
+const REMOVAL_LONGER: f64 = 2.5;
 
 /// Fewer pairs say nothing: their interval is wider than any elasticity. A guess.
 const PAIRS_MIN: u32 = 5;
@@ -33,6 +36,15 @@ pub(crate) fn within(effort: &Effort, count: usize, left: Nanos) -> Result<u32, 
         left,
         Nanos(round * u64::from(PAIRS_MIN))
     ))
+}
+
+/// The effort of these interventions.
+pub(crate) fn effort_of(planned: &[Intervention], effort: &Effort) -> Effort {
+    if !planned.iter().any(|i| matches!(i.what, InterventionKind::Removal { .. })) {
+        return effort.clone();
+    }
+    let longer = Nanos((effort.intervention.0 as f64 * REMOVAL_LONGER) as u64);
+    Effort { pairs: effort.pairs.min(REMOVAL_PAIRS), intervention: longer, ..effort.clone() }
 }
 
 /// Which interventions are under way and which could not be done.
@@ -69,27 +81,14 @@ pub(crate) fn plan(run: &Run, base: &LoadPlan, effort: &Effort, seed: u64) -> Ve
         return queue;
     }
     for pair in 0..effort.pairs {
-        let mut arms: Vec<Option<usize>> = std::iter::once(None)
-            .chain(
-                (0..run.interventions.len()).filter(|i| pair < pairs_of(&run.interventions[*i].what, effort)).map(Some),
-            )
-            .collect();
+        let mut arms: Vec<Option<usize>> =
+            std::iter::once(None).chain((0..run.interventions.len()).map(Some)).collect();
         random.shuffle(&mut arms);
         for arm in arms {
             queue.extend(trial(run, base, effort, pair, arm));
         }
     }
     queue
-}
-
-fn pairs_of(what: &InterventionKind, effort: &Effort) -> u32 {
-    match what {
-        InterventionKind::Removal { .. } => effort.pairs.min(REMOVAL_PAIRS),
-        InterventionKind::Cpu
-        | InterventionKind::LinkRate { .. }
-        | InterventionKind::Concurrency
-        | InterventionKind::Rate => effort.pairs,
-    }
 }
 
 /// The commands of one trial: as found (`None`), or with intervention `index`.
@@ -117,6 +116,7 @@ fn trial(run: &Run, base: &LoadPlan, effort: &Effort, pair: u32, index: Option<u
             let rate = plan.rate.map(|rate| Rate(rate.0 * (1.0 + planned.dose)));
             vec![order(purpose, LoadPlan { rate, ..plan }, &label)]
         }
+        InterventionKind::Placebo => vec![order(purpose, plan, &label)],
         InterventionKind::Removal { .. } => {
             let plan = LoadPlan { warmup: Nanos(plan.warmup.0 * 2), ..plan };
             vec![Command::Intervene { index }, order(purpose, plan, &label), Command::Restore]
@@ -135,13 +135,14 @@ fn what_is_done(what: &InterventionKind, target: &str, dose: f64) -> String {
         InterventionKind::Concurrency => format!("{percent:.0} % more connections"),
         InterventionKind::Rate => format!("{percent:.0} % more requests asked for"),
         InterventionKind::Removal { knob } => format!("{} = {} at {target}", knob.id, knob.value),
+        InterventionKind::Placebo => "nothing turned".to_string(),
     }
 }
 
 /// Turns the pairs into elasticities with intervals. An intervention that could not be done stays without.
 pub(crate) fn conclude(run: &mut Run, rounds: &Rounds) {
     for index in 0..run.interventions.len() {
-        let pairs = pairs(run, index, |result| result.good_per_s);
+        let pairs = pairs(run, index, good_per_s);
         let p99 = pairs_of_p99(run, index);
         let planned = &mut run.interventions[index];
         planned.pairs = pairs.len() as u32;
@@ -155,7 +156,7 @@ pub(crate) fn conclude(run: &mut Run, rounds: &Rounds) {
             InterventionKind::Concurrency | InterventionKind::Rate => {
                 prony_stats::elasticity::growth(&pairs, planned.dose).map(|e| (e.estimate, e.low, e.high))
             }
-            InterventionKind::Removal { .. } => {
+            InterventionKind::Removal { .. } | InterventionKind::Placebo => {
                 prony_stats::paired::compare("good_per_s", &pairs).map(|e| (e.effect, e.low, e.high))
             }
         };
@@ -177,13 +178,21 @@ fn pairs_of_p99(run: &Run, index: usize) -> Vec<(f64, f64)> {
         InterventionKind::Cpu
         | InterventionKind::LinkRate { .. }
         | InterventionKind::Concurrency
-        | InterventionKind::Rate => Vec::new(),
+        | InterventionKind::Rate
+        | InterventionKind::Placebo => Vec::new(),
     }
+}
+
+/// Good requests per second. Where all fail there are none, and pairs need a ratio: then half a request in the whole trial, the
+/// customary correction for counts of 0 (Haldane 1956, "The estimation and significance of the logarithm of a ratio of
+/// frequencies").
+fn good_per_s(result: &LoadResult) -> f64 {
+    result.good_per_s.max(0.5 / result.duration_s.max(f64::MIN_POSITIVE))
 }
 
 /// What `of` reads from each complete pair: (as found, with intervention).
 fn pairs(run: &Run, index: usize, of: fn(&LoadResult) -> f64) -> Vec<(f64, f64)> {
-    let complete = |t: &&Trial| !t.result.interrupted && t.result.good_per_s > 0.0;
+    let complete = |t: &&Trial| !t.result.interrupted && t.result.completed + t.result.errors.total() > 0;
     let as_found = |pair: u32| {
         let purpose = Purpose::Intervention { index: 0, pair, arm: Arm::A };
         run.trials.iter().find(|t| t.purpose == purpose).filter(complete)
@@ -200,7 +209,7 @@ mod tests {
     use super::*;
     use crate::testing::{MadeRun, plan as base};
     use expect_test::{Expect, expect};
-    use prony_model::{Intervention, Knob, KnobId};
+    use prony_model::{Knob, KnobId};
 
     fn planned(what: InterventionKind, control: bool) -> Intervention {
         let target = if control { "s1" } else { "lb" }.to_string();
@@ -283,11 +292,31 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_has_few_pairs() {
-        let run = run(vec![planned(removal(), false), planned(InterventionKind::Cpu, true)]);
-        let queue = plan(&run, &base(), &Effort::default(), 7);
-        let count = |wanted: usize| queue.iter().filter(|c| **c == Command::Intervene { index: wanted }).count();
-        assert_eq!((count(0), count(1)), (REMOVAL_PAIRS as usize, Effort::default().pairs as usize));
+    fn a_removal_has_few_pairs_of_long_trials() {
+        let planned = vec![planned(removal(), false), planned(InterventionKind::Placebo, true)];
+        let effort = effort_of(&planned, &Effort::default());
+        assert_eq!((effort.pairs, effort.intervention), (REMOVAL_PAIRS, Nanos::from_millis(2000)));
+        assert_eq!(effort_of(&planned[1..], &Effort::default()), Effort::default());
+        let queue = plan(&run(planned), &base(), &effort, 7);
+        let turned = queue.iter().filter(|c| **c == Command::Intervene { index: 0 }).count();
+        let trials = queue.iter().filter(|c| matches!(c, Command::Trial(_))).count();
+        assert_eq!((turned, trials), (6, 18));
+    }
+
+    #[test]
+    fn what_all_fails_as_found_is_a_pair_too() {
+        let mut run =
+            played(run(vec![planned(removal(), false), planned(InterventionKind::Placebo, true)]), &[1.0, 1.0], 6);
+        for trial in &mut run.trials {
+            let mended = matches!(trial.purpose, Purpose::Intervention { index: 0, arm: Arm::B, .. });
+            trial.result.good_per_s = if mended { 2000.0 } else { 0.0 };
+            (trial.result.duration_s, trial.result.completed) = (2.0, 0);
+            trial.result.errors.read = 15_000;
+        }
+        conclude(&mut run, &Rounds::default());
+        let [removal, placebo] = &run.interventions[..] else { panic!("two were planned") };
+        assert!(removal.low.unwrap() > 100.0, "{removal:?}");
+        assert_eq!((placebo.elasticity, placebo.high), (Some(0.0), Some(0.0)));
     }
 
     #[test]
@@ -377,7 +406,7 @@ mod tests {
     fn a_pair_without_its_baseline_drops_only_itself() {
         let mut run = played(run(vec![planned(InterventionKind::Cpu, false)]), &[0.8], 6);
         run.trials[2].result.interrupted = true;
-        run.trials[5].result.good_per_s = 0.0;
-        assert_eq!(pairs(&run, 0, |result| result.good_per_s).len(), 4);
+        run.trials[5].result.completed = 0;
+        assert_eq!(pairs(&run, 0, good_per_s).len(), 4);
     }
 }

@@ -365,6 +365,7 @@ impl Session {
             if intervene { prony_diagnose::plan_interventions(&self.run, diagnosis) } else { vec![] };
         let elapsed = self.run.trials.last().map_or(0, |trial| trial.window.to_ns);
         let left = Nanos(budget.0.saturating_sub(elapsed));
+        self.effort = interventions::effort_of(&self.run.interventions, &self.effort);
         match interventions::within(&self.effort, self.run.interventions.len(), left) {
             Ok(pairs) => self.effort.pairs = pairs,
             Err(reason) => {

@@ -91,8 +91,6 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         }
     };
     finding
-        .rising(hop.summary(&TCP_ACTIVE_OPENS))
-        .rising(hop.summary(&ERROR_LOG_NO_PORT))
         .and(hop.per_request(&TCP_ACTIVE_OPENS), "connections opened per request")
         .mend(
             "widen the range of local ports",

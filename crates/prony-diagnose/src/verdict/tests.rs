@@ -232,7 +232,7 @@ fn the_verdict_follows_the_intervention() {
     answered(&mut run, (0.02, -0.08, 0.12), (0.98, 0.85, 1.1));
     let diagnosis = diagnose(&run);
     expect![[r#"
-        cpu-saturated-kernel at s1, Low
+        cpu-saturated-kernel at s1, Medium
           cpu-saturated-kernel at s1: 0.98
     "#]]
     .assert_eq(&short(&diagnosis));
@@ -283,6 +283,35 @@ fn a_removal_that_brings_nothing_speaks_against_the_cause() {
     let mut mended = ports.run();
     answered(&mut mended, (5.0, 4.0, 6.0), (0.0, -0.1, 0.1));
     assert!(diagnose(&mended).verdict.grounded);
+}
+
+#[test]
+fn elasticities_add_up_to_a_check_of_completeness() {
+    let detail = |suspect: (f64, f64, f64)| {
+        let mut run = Lab::healthy().run();
+        answered(&mut run, suspect, (0.05, -0.1, 0.2));
+        diagnose(&run).verdict.grounding[3].detail.clone()
+    };
+    let whole = detail((0.97, 0.85, 1.1));
+    assert!(whole.contains("2 resources add up to 1.02 of 1: nothing else"), "{whole}");
+    let part = detail((0.60, 0.55, 0.65));
+    assert!(part.contains("add up to 0.65 of 1: the rest lies in what was not slowed"), "{part}");
+}
+
+#[test]
+fn faults_that_hold_a_stack_back_together_are_named_together() {
+    let two = keepalive_off().per_second("lb", &TCP_LISTEN_OVERFLOWS, "", 30.0).per_second(
+        "client",
+        &TCP_SYN_RETRANSMITS,
+        "",
+        30.0,
+    );
+    let diagnosis = diagnose(&two.run());
+    assert_eq!(diagnosis.verdict.cause, "accept-queue-full");
+    let both = "Beside it: upstream keepalive off at lb (";
+    assert!(diagnosis.verdict.summary.contains(both), "{} {:?}", diagnosis.verdict.summary, diagnosis.candidates);
+    let alone = diagnose(&keepalive_off().run());
+    assert!(!alone.verdict.summary.contains("Beside it"), "{}", alone.verdict.summary);
 }
 
 #[test]

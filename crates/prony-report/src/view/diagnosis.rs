@@ -68,7 +68,7 @@ pub(super) fn interventions(run: &Run) -> Vec<InterventionView> {
 }
 
 fn intervention(i: &Intervention) -> InterventionView {
-    let is_gain = matches!(i.what, InterventionKind::Removal { .. });
+    let is_gain = matches!(i.what, InterventionKind::Removal { .. } | InterventionKind::Placebo);
     let (value, low, high) = (i.elasticity.and_then(finite), i.low.and_then(finite), i.high.and_then(finite));
     let one = |v: f64| if is_gain { number::change(v) } else { format!("{v:.2}") };
     let text = match (value, low, high) {
@@ -103,6 +103,7 @@ pub(super) fn doing(i: &Intervention) -> String {
         InterventionKind::Concurrency => format!("{dose} more connections"),
         InterventionKind::Rate => format!("{dose} more requests asked for"),
         InterventionKind::Removal { knob } => format!("remedy applied, {}", knob_text(knob)),
+        InterventionKind::Placebo => "nothing turned".to_string(),
     }
 }
 
