@@ -19,7 +19,9 @@ impl MadeRun {
 
     /// Adds a trial, two seconds after the last.
     pub fn trial(mut self, purpose: Purpose, good_per_s: f64) -> Self {
-        let result = LoadResult { good_per_s, completed_per_s: good_per_s, ..LoadResult::default() };
+        let completed = good_per_s as u64;
+        let result =
+            LoadResult { good_per_s, completed_per_s: good_per_s, completed, duration_s: 1.0, ..LoadResult::default() };
         self.push(purpose, plan(), result);
         self
     }
