@@ -5,7 +5,7 @@
 //! the evidence names its origin.
 //!
 //! Reading order: `facts` (what a hop showed), `profile` (what its CPUs ran), `sessions` (what an application's
-//! connections do), `cause` (what a cause is), `causes/*` (one each), `verdict` (which one
+//! connections do), `split` (where a request's time goes), `cause` (what a cause is), `causes/*` (one each), `verdict` (which one
 //! stands), `grounding` (four tests), `plan` (the next intervention).
 
 mod against;
@@ -19,6 +19,7 @@ mod host_facts;
 mod plan;
 mod profile;
 mod sessions;
+mod split;
 #[cfg(test)]
 #[macro_use]
 mod testing;

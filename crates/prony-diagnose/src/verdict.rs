@@ -409,10 +409,10 @@ fn fullness(run: &Run) -> String {
 
 /// Where most requests in flight stay, if they stay at one hop.
 fn crowded_place(run: &Run) -> Option<String> {
-    let staying = |hop: Hop<'_>| Some((hop.name.to_string(), hop.at(Level::At).ok()?.staying().ok()?));
-    let (name, staying) = Hop::path(run).into_iter().filter_map(staying).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let held = |hop: Hop<'_>| Some((hop.name.to_string(), hop.held().ok()?.share));
+    let (name, share) = Hop::path(run).into_iter().filter_map(held).max_by(|a, b| a.1.total_cmp(&b.1))?;
     let all = Hop::path(run).first()?.at(Level::At).ok()?.in_flight().ok()?;
-    (staying >= 0.5 * all).then(|| format!("; {staying:.0} of {all:.0} requests in flight stay at {name}"))
+    (share >= 0.5).then(|| format!("; {:.0} of {all:.0} requests in flight stay at {name}", share * all))
 }
 
 #[cfg(test)]

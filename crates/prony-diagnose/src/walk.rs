@@ -7,10 +7,11 @@
 use crate::CAUSES;
 use crate::cause::{Layer, concurrency_elasticity};
 use crate::facts::{Hop, Reader};
+use crate::split::{Held, Split};
 use prony_model::diagnosis::WalkStep;
 use prony_model::metric::{
     CONN_IN_BUSY, CPU_IOWAIT, DISK_BUSY, IF_RX_PACKETS, IF_TX_BYTES, IF_TX_PACKETS, LISTEN_QUEUE, PSI_IO_SOME,
-    PSI_MEMORY_SOME, SOCK_TIME_WAIT, TCP_ACTIVE_OPENS, TCP_PASSIVE_OPENS, TCP_RETRANSMITS,
+    PSI_MEMORY_SOME, SOCK_TIME_WAIT, SPLIT_REQUESTS, TCP_ACTIVE_OPENS, TCP_PASSIVE_OPENS, TCP_RETRANSMITS,
 };
 use prony_model::{Diagnosis, Gap, Level, Run};
 
@@ -69,35 +70,72 @@ fn ways(path: &[Hop<'_>]) -> WalkStep {
 
 /// Where requests in flight are is where their time goes (Little 1961, "A proof for the queuing formula L = lambda W").
 fn time_split(path: &[Hop<'_>]) -> WalkStep {
-    let looked_at = "where requests in flight are, by the times of their sockets";
-    let whole = path.first().ok_or_else(|| Gap::new("stack", "", "no host is on the path"));
-    let whole = whole.and_then(|entry| {
-        let at = entry.at(Level::At)?;
-        Ok((at.in_flight()?, at.throughput()?, at.sum(&CONN_IN_BUSY)))
-    });
-    let (all, rate, seen) = match whole {
-        Ok(whole) => whole,
-        Err(gap) => return step("time split", looked_at, vec![gap.to_string()]),
+    let held: Vec<(&Hop<'_>, Result<Held, Gap>)> = path.iter().map(|hop| (hop, hop.held())).collect();
+    let timed = held.iter().filter(|(_, held)| held.as_ref().is_ok_and(|h| h.split.is_ok())).count();
+    let looked_at = if timed == 0 {
+        "where requests in flight are, by the times of their sockets"
+    } else if timed == held.len() {
+        "when requests reach and leave each host, timed in the kernel at its sockets"
+    } else {
+        "when requests reach and leave a host, timed in the kernel at its sockets; else where those in flight are"
     };
-    let line = |hop: &Hop<'_>| match hop.at(Level::At).and_then(|at| at.staying()) {
-        Ok(staying) => format!(
-            "{}: {:.2} ms of each request, {:.0} % of what clients wait",
-            hop.name,
-            staying / rate * 1e3,
-            100.0 * (staying / all).min(1.0)
-        ),
-        Err(gap) => format!("{}: {gap}", hop.name),
-    };
-    let mut said: Vec<String> = path.iter().map(line).collect();
-    if let Ok(seen) = seen {
-        said.push(format!(
-            "sockets show {:.0} of {all:.0} requests in flight: {:.0} % covered, the rest is shorter than a tick of the kernel's clock, \
-             or in the network and at the clients",
-            seen.min(all),
-            100.0 * (seen / all).min(1.0)
-        ));
-    }
+    let mut said: Vec<String> = held.iter().map(|(hop, held)| stays(hop, held)).collect();
+    said.extend(if timed == held.len() { between(path, &held) } else { sockets_show(path) });
     step("time split", looked_at, said)
+}
+
+fn stays(hop: &Hop<'_>, held: &Result<Held, Gap>) -> String {
+    let held = match held {
+        Ok(held) => held,
+        Err(gap) => return format!("{}: {gap}", hop.name),
+    };
+    let (name, own_ms, percent) = (hop.name, held.own_ms, 100.0 * held.share);
+    match &held.split {
+        Ok(split) => {
+            format!("{name}: {own_ms:.2} ms of each request, {percent:.0} % of its time: {}", how_split(split))
+        }
+        Err(gap) => {
+            // Without a deep look there is one gap for all hosts, told elsewhere.
+            let reason = if hop.items(&SPLIT_REQUESTS).is_empty() { "" } else { &format!("; {}", gap.reason) };
+            format!("{name}: {own_ms:.2} ms of each request, {percent:.0} % of what clients wait{reason}")
+        }
+    }
+}
+
+fn how_split(split: &Split) -> String {
+    let ms = |us: f64| format!("{:.2} ms", us / 1e3);
+    let less = match split.peers.is_empty() {
+        true => String::new(),
+        false => format!(", less {} at {}", ms(split.downstream_us), split.peers.join(", ")),
+    };
+    let (whole, queue, timed) = (ms(split.residence_us), ms(split.queue_us), 100.0 * split.covered);
+    format!("{whole} from arrival to answer ({queue} until it is read){less}; {timed:.0} % timed")
+}
+
+/// What no host holds, where every host was timed.
+fn between(path: &[Hop<'_>], held: &[(&Hop<'_>, Result<Held, Gap>)]) -> Option<String> {
+    let entry = path.first()?;
+    let whole_ms = Split::of(entry).ok()?.residence_us / 1e3;
+    let hosts_ms: f64 = held.iter().filter_map(|(_, held)| held.as_ref().ok()).map(|held| held.own_ms).sum();
+    let clients = entry.inspect().filter(|look| look.result.latency_actual.mean_us > 0.0);
+    let clients = clients.map(|look| format!("; clients saw {:.2} ms", look.result.latency_actual.mean_us / 1e3));
+    Some(format!(
+        "of {whole_ms:.2} ms from arrival at {} to its answer, {:.2} ms are between these hosts{}",
+        entry.name,
+        (whole_ms - hosts_ms).max(0.0),
+        clients.unwrap_or_default()
+    ))
+}
+
+fn sockets_show(path: &[Hop<'_>]) -> Option<String> {
+    let at = path.first()?.at(Level::At).ok()?;
+    let (all, seen) = (at.in_flight().ok()?, at.sum(&CONN_IN_BUSY).ok()?);
+    Some(format!(
+        "sockets show {:.0} of {all:.0} requests in flight: {:.0} % covered, the rest is shorter than a tick of the kernel's clock, \
+         or in the network and at the clients",
+        seen.min(all),
+        100.0 * (seen / all).min(1.0)
+    ))
 }
 
 /// In a fixed order, so that nothing is skipped because something else looked guilty: CPU, memory, disk, network, connections.
@@ -198,6 +236,9 @@ mod tests {
     use super::*;
     use crate::diagnose;
     use crate::testing::Lab;
+    use prony_model::metric::{
+        SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_QUEUE, SPLIT_RESIDENCE, SPLIT_TIMED, SPLIT_UPSTREAM,
+    };
 
     #[test]
     fn the_walk_has_every_step_and_its_figures() {
@@ -219,6 +260,41 @@ mod tests {
             steps[3].said
         );
         assert!(steps[3].ruled_out.contains(&"cpu-quota-throttled".to_string()), "{:?}", steps[3].ruled_out);
+    }
+
+    /// What the deep look times at a host: milliseconds from arrival to answer, and of waiting for a peer.
+    fn split(lab: Lab, host: &str, residence_ms: f64, call: Option<(&str, f64, f64)>) -> Lab {
+        let lab = lab
+            .gauge(host, &SPLIT_REQUESTS, "80", 2_000.0)
+            .gauge(host, &SPLIT_TIMED, "80", 0.99)
+            .gauge(host, &SPLIT_QUEUE, "80", 50.0)
+            .gauge(host, &SPLIT_RESIDENCE, "80", residence_ms * 1e3);
+        let Some((peer, per_request, ms)) = call else { return lab };
+        lab.gauge(host, &SPLIT_CALLS, peer, 2_000.0 * per_request).gauge(host, &SPLIT_CALLS_TIMED, peer, 1.0).gauge(
+            host,
+            &SPLIT_UPSTREAM,
+            peer,
+            ms * 1e3,
+        )
+    }
+
+    #[test]
+    fn times_of_the_deep_look_come_first() {
+        let lab = split(Lab::chain(), "gw", 31.0, Some(("10.77.0.40:80", 1.0, 30.5)));
+        let some = split(lab, "app", 30.2, Some(("10.77.0.30:5432", 2.0, 3.0)));
+        let step = |lab: &Lab| walk(&lab.run(), &Diagnosis::default()).swap_remove(2);
+        assert!(step(&some).looked_at.contains("else where those in flight are"), "the database was not timed");
+        let muddled = split(some.clone(), "db", 2.8, None).gauge("db", &SPLIT_TIMED, "80", 0.2);
+        let db = &step(&muddled).said[2];
+        assert!(db.contains("of what clients wait; only 20 % of the requests at 80 could be timed"), "{db}");
+        let all = step(&split(some, "db", 2.8, None));
+        assert_eq!(all.looked_at, "when requests reach and leave each host, timed in the kernel at its sockets");
+        expect_test::expect![[r#"
+            gw: 0.50 ms of each request, 2 % of its time: 31.00 ms from arrival to answer (0.05 ms until it is read), less 30.50 ms at 10.77.0.40:80; 99 % timed
+            app: 24.20 ms of each request, 78 % of its time: 30.20 ms from arrival to answer (0.05 ms until it is read), less 6.00 ms at 10.77.0.30:5432; 99 % timed
+            db: 2.80 ms of each request, 9 % of its time: 2.80 ms from arrival to answer (0.05 ms until it is read); 99 % timed
+            of 31.00 ms from arrival at gw to its answer, 3.50 ms are between these hosts; clients saw 32.00 ms"#]]
+        .assert_eq(&all.said.join("\n"));
     }
 
     #[test]

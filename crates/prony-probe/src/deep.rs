@@ -12,6 +12,7 @@ mod packets;
 mod profile;
 mod program;
 mod softirqs;
+mod split;
 mod symbols;
 mod sys;
 mod threads;
@@ -47,6 +48,7 @@ pub(crate) struct DeepLook {
     threads: Option<threads::Threads>,
     packets: Option<packets::Packets>,
     softirqs: Option<softirqs::Softirqs>,
+    split: Option<split::Split>,
     softirqs_until: Duration,
 }
 
@@ -75,14 +77,16 @@ impl DeepLook {
         let threads = processes.then(|| taken(facts, &m::THREAD_COUNT, threads::Threads::begin(&watched))).flatten();
         let packets = taken(facts, &m::DROP_REASON, packets::Packets::begin(&watched));
         let softirqs = taken(facts, &m::SOFTIRQ_TIME, softirqs::Softirqs::begin(&watched));
+        let split =
+            processes.then(|| taken(facts, &m::SPLIT_RESIDENCE, split::Split::begin(&watched, duration))).flatten();
         let softirqs_until = duration.mul_f64(SOFTIRQ_PART);
-        Self { watched, begun: Instant::now(), profile, locks, threads, packets, softirqs, softirqs_until }
+        Self { watched, begun: Instant::now(), profile, locks, threads, packets, softirqs, split, softirqs_until }
     }
 
     fn blind(watched: Watched) -> Self {
-        let (profile, locks, threads, packets, softirqs) = (None, None, None, None, None);
+        let (profile, locks, threads, packets, softirqs, split) = (None, None, None, None, None, None);
         let (begun, softirqs_until) = (Instant::now(), Duration::ZERO);
-        Self { watched, begun, profile, locks, threads, packets, softirqs, softirqs_until }
+        Self { watched, begun, profile, locks, threads, packets, softirqs, split, softirqs_until }
     }
 
     /// Whether anything watches.
@@ -90,15 +94,18 @@ impl DeepLook {
         self.profile.is_none() && self.packets.is_none()
     }
 
-    /// Called every few milliseconds: ends what is watched for a part of the time only.
+    /// Called every few milliseconds: begins and ends what is watched for a part of the time only.
     pub(crate) fn tick(&mut self) {
         if let Some(softirqs) = self.softirqs.as_mut().filter(|_| self.begun.elapsed() >= self.softirqs_until) {
             softirqs.stop();
         }
+        if let Some(split) = &mut self.split {
+            split.tick();
+        }
     }
 
-    /// Ends the look: puts `profile.*`, `lock.*`, `thread.*`, `queue.*`, `drop.*`, `softirq.time`, and gives back the call
-    /// stacks. Names are looked up now, in one batch, while the processes still live.
+    /// Ends the look: puts `profile.*`, `lock.*`, `thread.*`, `queue.*`, `drop.*`, `softirq.time`, `split.*`, and gives back
+    /// the call stacks. Names are looked up now, in one batch, while the processes still live.
     pub(crate) fn finish(mut self, facts: &mut Facts, roots: &Roots) -> Option<Stacks> {
         let seconds = self.begun.elapsed().as_secs_f64();
         let mut raw = RawStacks::default();
@@ -110,6 +117,9 @@ impl DeepLook {
         }
         if let Some(softirqs) = self.softirqs.take() {
             softirqs.put(facts, &self.watched);
+        }
+        if let Some(split) = self.split.take() {
+            split.put(facts);
         }
         let symbols = symbols::Symbols::of(&raw, &roots.proc);
         let busy_s = threads.as_ref().map(|threads| threads.count() as f64 * seconds).filter(|s| *s > 0.0);

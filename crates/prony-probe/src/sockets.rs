@@ -13,6 +13,7 @@ use crate::sys;
 use crate::tcp_info::Info;
 use prony_model::metric as m;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Callees of one host are few; a host that calls more shows the first.
@@ -66,11 +67,14 @@ impl Sockets {
         let started = sys::thread_cpu_ns();
         self.seen.clear();
         let (seen, mut left_out) = (&mut self.seen, 0usize);
-        let asked = self.netlink.dump(TCPDIAG_GETSOCK, &request(), |payload| match socket(payload) {
-            Some(_) if seen.len() >= SOCKETS_MAX => left_out += 1,
-            Some(socket) => seen.push(socket),
-            None => {}
-        });
+        let asked =
+            self.netlink.dump(TCPDIAG_GETSOCK, &request(&[TCP_ESTABLISHED, TCP_LISTEN]), |payload| {
+                match socket(payload) {
+                    Some(_) if seen.len() >= SOCKETS_MAX => left_out += 1,
+                    Some(socket) => seen.push(socket),
+                    None => {}
+                }
+            });
         if let Err(e) = asked {
             return facts
                 .miss("conn", format_args!("netlink inet_diag: {e}: does the kernel have CONFIG_INET_TCP_DIAG?"));
@@ -96,13 +100,22 @@ const TCP_ESTABLISHED: u8 = 1;
 const TCP_LISTEN: u8 = 10;
 
 /// struct inet_diag_req: family, lengths, extensions (4 bytes), socket id (48), states (4), dbs (4).
-fn request() -> [u8; 60] {
+fn request(states: &[u8]) -> [u8; 60] {
     let mut bytes = [0; 60];
     bytes[0] = libc::AF_INET as u8;
     bytes[3] = 1 << (INET_DIAG_INFO - 1);
-    let states = (1u32 << TCP_ESTABLISHED) | (1 << TCP_LISTEN);
+    let states = states.iter().fold(0u32, |all, state| all | (1 << state));
     bytes[52..56].copy_from_slice(&states.to_ne_bytes());
     bytes
+}
+
+/// Ports that anybody listens on in the namespace of the calling thread.
+pub(crate) fn listening_ports() -> io::Result<BTreeSet<u16>> {
+    let mut ports = BTreeSet::new();
+    Netlink::new(libc::NETLINK_SOCK_DIAG).dump(TCPDIAG_GETSOCK, &request(&[TCP_LISTEN]), |payload| {
+        ports.extend(socket(payload).filter(|socket| socket.listening).map(|socket| socket.local.port()));
+    })?;
+    Ok(ports)
 }
 
 /// struct inet_diag_msg, 72 bytes: family, state at 1, ports at 4 and 6 (network order), addresses at 8 and 24, queues

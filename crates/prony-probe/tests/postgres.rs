@@ -7,74 +7,13 @@
 
 use prony_model::{Host, Role, Sample, Software};
 use prony_probe::{Roots, Watch};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A cluster in a folder of its own, reached by a socket there.
-struct Cluster {
-    folder: tempfile::TempDir,
-    server: Option<Child>,
-}
+mod cluster;
+use cluster::Cluster;
 
-/// Where Debian puts the programs of the newest version; none when there is none, or no user to run them.
-fn programs() -> Option<PathBuf> {
-    let root = std::fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
-    let users = std::fs::read_to_string("/etc/passwd").is_ok_and(|s| s.contains("\npostgres:"));
-    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten().map(|e| e.path().join("bin"));
-    versions.filter(|bin| root && users && bin.join("initdb").is_file()).max()
-}
-
-fn as_postgres(program: PathBuf) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig=KILL"]).arg(program);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
-    command
-}
-
-impl Cluster {
-    fn up(bin: &std::path::Path) -> Self {
-        let mut cluster = Self { folder: tempfile::tempdir().unwrap(), server: None };
-        let dir = cluster.dir();
-        assert!(Command::new("chown").arg("postgres").arg(&dir).status().unwrap().success());
-        let data = format!("{dir}/data");
-        let made =
-            as_postgres(bin.join("initdb")).args(["-D", &data, "-U", "app", "-A", "trust", "--no-sync"]).status();
-        assert!(made.unwrap().success());
-        let server =
-            as_postgres(bin.join("postgres")).args(["-D", &data, "-k", &dir, "-c", "listen_addresses="]).spawn();
-        cluster.server = Some(server.unwrap());
-        for _ in 0..200 {
-            if cluster.sql("select 1").status().is_ok_and(|status| status.success()) {
-                return cluster;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("the database does not answer");
-    }
-
-    fn dir(&self) -> String {
-        self.folder.path().display().to_string()
-    }
-
-    /// One session that runs a statement.
-    fn sql(&self, statement: &str) -> Command {
-        let mut command = Command::new("psql");
-        command.args(["-XAtq", "-h", &self.dir(), "-U", "app", "-c", statement, "postgres"]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command
-    }
-
-    fn run(&self, statement: &str) {
-        assert!(self.sql(statement).status().unwrap().success(), "{statement}");
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        // Killed rather than stopped: nothing of it is kept.
-        let _ = self.server.as_mut().map(|server| server.kill().and_then(|()| server.wait()));
-    }
+fn run(cluster: &Cluster, statement: &str) {
+    assert!(cluster.sql(statement).status().unwrap().success(), "{statement}");
 }
 
 /// Samples until one holds what PostgreSQL said.
@@ -95,11 +34,11 @@ fn value(sample: &Sample, metric: &str, item: &str) -> Option<f64> {
 
 #[test]
 fn needs_root_a_real_database_tells_of_locks_and_scans_and_not_of_prony() {
-    let Some(bin) = programs() else {
+    let Some(bin) = cluster::programs() else {
         return eprintln!("skipped: needs root, the user postgres and PostgreSQL below /usr/lib/postgresql");
     };
-    let cluster = Cluster::up(&bin);
-    cluster.run("create table t(id int, n int); insert into t select g, 0 from generate_series(1, 5000) g");
+    let cluster = Cluster::up(&bin, &["listen_addresses="]);
+    run(&cluster, "create table t(id int, n int); insert into t select g, 0 from generate_series(1, 5000) g");
     let dsn = Some(format!("host={} user=app dbname=postgres", cluster.dir()));
     let host = Host { role: Role::Database, software: Some(Software::Postgres), dsn, ..Host::default() };
     let mut watch = Watch::new("db", &host, Roots::here());
@@ -123,7 +62,7 @@ fn needs_root_a_real_database_tells_of_locks_and_scans_and_not_of_prony() {
 
     // A session tells its counters when it ends.
     let before = asked(&mut watch, 20);
-    cluster.run("select count(*) from t where n = 7");
+    run(&cluster, "select count(*) from t where n = 7");
     std::thread::sleep(Duration::from_millis(200));
     let after = asked(&mut watch, 30);
     let grown = |metric, item| value(&after, metric, item).unwrap() - value(&before, metric, item).unwrap();

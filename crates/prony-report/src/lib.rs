@@ -3,6 +3,7 @@
 //! Everything here turns a [`Run`] into text. It reads no file, opens no socket and decides nothing.
 //! Invariant: the page, the JSON, the Markdown and the terminal show the same [`view::ReportData`].
 
+pub mod calls;
 pub mod comparison;
 pub mod csv;
 pub mod history;

@@ -639,6 +639,17 @@ const METRICS: &[(&str, &str)] = &[
     ("drop.reason", "packets dropped, by reason"),
     ("retransmit.state", "segments sent again, by state of the connection"),
     ("softirq.time", "CPU time in soft interrupts, by kind"),
+    ("split.requests", "requests seen on accepted connections"),
+    ("split.timed", "share of these requests that were timed"),
+    ("split.queue", "time until a request that arrived is read"),
+    ("split.residence", "time from the arrival of a request to its answer"),
+    ("split.residence_p50", "time from the arrival of a request to its answer, median"),
+    ("split.residence_p99", "time from the arrival of a request to its answer, 99th percentile"),
+    ("split.calls", "requests sent to a host further on"),
+    ("split.calls_timed", "share of these calls that were timed"),
+    ("split.upstream", "time until a host further on answers"),
+    ("split.upstream_p50", "time until a host further on answers, median"),
+    ("split.upstream_p99", "time until a host further on answers, 99th percentile"),
     ("self.cpu", "CPU time of observing"),
 ];
 

@@ -197,7 +197,9 @@ pub(crate) enum Format {
 #[command(after_help = "Examples:
   prony report                                  the runs there are
   prony report 20261120-2315 --format md        by the start of its id
-  prony report run.prony -o report.html")]
+  prony report run.prony -o report.html
+  prony report 20261120-2315 --calls vfs_write      who calls it, what it calls
+  prony report 20261120-2315 --profile-from 20261119  what the CPUs run now and did not")]
 pub(crate) struct ReportArgs {
     /// A record file, or the start of a run's id; none: list the runs
     #[arg(value_name = "RUN")]
@@ -208,6 +210,12 @@ pub(crate) struct ReportArgs {
     /// Write here instead of to stdout (html: report.html)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Print the call paths through this function, as the deep look sampled them
+    #[arg(long, value_name = "FUNCTION", requires = "run", conflicts_with_all = ["format", "profile_from"])]
+    pub calls: Option<String>,
+    /// Print which functions take more or less of the CPU samples than in this other run
+    #[arg(long, value_name = "RUN", requires = "run", conflicts_with = "format")]
+    pub profile_from: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,8 @@ use crate::cli::{Format, ReportArgs};
 use crate::home;
 use crate::output::{print, write};
 use anyhow::{Result, bail};
-use prony_model::RunEnd;
+use prony_model::{Run, RunEnd};
+use prony_report::calls;
 use prony_report::text::{self, Style};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,13 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit> {
     let Some(wanted) = &args.run else { return list() };
     let path = find(wanted)?;
     let run = prony_record::read(&path)?;
+    if let Some(text) = profile(args, &run)? {
+        match &args.output {
+            Some(file) => write(file, &text)?,
+            None => print(text.trim_end()),
+        }
+        return Ok(Exit::Done);
+    }
     let text = match args.format {
         Format::Html => prony_report::html(&run),
         Format::Md => prony_report::markdown(&run),
@@ -31,6 +39,23 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit> {
         None => print(&text),
     }
     Ok(Exit::Done)
+}
+
+/// Text about the CPU samples, when that is what was asked for.
+fn profile(args: &ReportArgs, run: &Run) -> Result<Option<String>> {
+    if let Some(other) = &args.profile_from {
+        return Ok(Some(calls::difference(&prony_record::read(&find(other)?)?, run)));
+    }
+    let Some(function) = &args.calls else { return Ok(None) };
+    if run.stacks.is_empty() {
+        bail!("this run holds no call stacks: the deep look of `prony diagnose` takes them, as root");
+    }
+    let Some(text) = calls::around(run, function) else {
+        let similar = calls::similar(run, function);
+        let next = if similar.is_empty() { String::new() } else { format!("; seen were {}", similar.join(", ")) };
+        bail!("no sample shows a function `{function}`{next}");
+    };
+    Ok(Some(text))
 }
 
 fn list() -> Result<Exit> {

@@ -3,14 +3,15 @@
 //! Requests stay long at a host that hardly works meanwhile: it sleeps, or waits for something outside the stack.
 //!
 //! ## What it sees
-//! Requests in flight at the host (connections that received later than they sent) less those that it passed on, over
-//! all requests in flight; the host's own CPU time, run-queue time and throttling.
+//! The time from the arrival of a request to its answer, less what the host waited for further on (the deep look times both
+//! at its sockets). Where that was not timed: requests in flight at the host (connections that received later than they
+//! sent) less those that it passed on, over all requests in flight. The host's own CPU time, run-queue time and throttling.
 //!
 //! ## Why it limits
 //! With N connections throughput is N / response time, and the response time is this wait.
 //!
 //! ## Evidence
-//! Share of requests that wait there, times the share of time that its workers do not work. The counters resolve 4 ms
+//! Share of requests that wait there, times the share of time that its workers do not work. The counters of sockets resolve 4 ms
 //! (one tick of the kernel's clock): a connection that was answered and asked again within one tick looks idle, so the
 //! figure is a lower bound. A wait below 3 ms is not claimed, and below 1 ms not even where every CPU of the path has room
 //! and clients still wait 3 ms or more.
@@ -66,7 +67,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if hop.host().is_some_and(|h| h.role == Role::Proxy) {
         return does_not_apply(hop, "is a proxy: what it waits for has causes of its own");
     }
-    let wait = hop.fact("own wait per request", "ms", |r| Ok(r.staying()? / r.requests()? * 1e3))?;
+    let wait = hop.own_wait()?;
     let border = border_ms(hop)?;
     if wait.value < border {
         waits_are_seen(hop)?;
@@ -85,8 +86,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     {
         return ruled_out(&throttled, THROTTLED, "guess", "requests stay long because it is stopped by a quota");
     }
-    let at = hop.at(Level::At)?;
-    let share = at.staying()? / at.in_flight()? * (1.0 - busy.value);
+    let share = hop.held()?.share * (1.0 - busy.value);
     let siblings = hop.siblings().len().max(1) as f64;
     if share < SHARE_MIN / siblings {
         return ruled_out(&wait, WAIT_MS, ORIGIN, "few requests wait there");
@@ -96,6 +96,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 
 /// A gap when responses are long and the sockets do not show where: clients that ask again within one tick hide it.
 fn waits_are_seen(hop: &Hop<'_>) -> Result<(), Gap> {
+    if hop.held()?.split.is_ok() {
+        return Ok(());
+    }
     let at = hop.at(Level::At)?;
     let (all, response_ms) = (at.in_flight()?, at.in_flight()? / at.throughput()? * 1e3);
     let entry = Hop::path(hop.run).into_iter().next();
@@ -121,6 +124,7 @@ fn finding(hop: &Hop<'_>, wait: Fact, busy: Fact, share: f64) -> Result<Judgemen
     let claim = format!("a request stays {:.1} ms at {}, which hardly works meanwhile", wait.value, hop.name);
     let mut finding = Finding::new(wait, WAIT_MS, ORIGIN, &claim, share)
         .and(Ok(busy), "its busiest worker is mostly idle")
+        .and(hop.timed_residence(), "from the arrival of a request to its answer")
         .and(hop.fact("in flight at the hop", "", |r| r.staying()), "requests in flight at the hop itself")
         .and(hop.summary(&TCP_PASSIVE_OPENS), "connections that it accepts per second")
         .mend("mend or cache what the server waits for; until then allow more requests at once", None)
@@ -142,7 +146,7 @@ fn busiest_worker(r: &Reader<'_>) -> Result<f64, Gap> {
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
-    use prony_model::metric::CONN_OUT_WAITING;
+    use prony_model::metric::{CONN_OUT_WAITING, SPLIT_REQUESTS, SPLIT_RESIDENCE, SPLIT_TIMED};
     use proptest::prelude::*;
 
     /// 50 ms at s1 and s2, 1,233 requests/s, CPUs idle.
@@ -188,6 +192,25 @@ mod tests {
         assert_eq!(gap.reason, "sockets show only 2 of 64 requests in flight, so where they wait cannot be told");
         assert!(judged(lab(0.0)).is_ok(), "lb holds 60 of 64");
         assert!(judged(Lab::healthy().gauge("lb", &CONN_IN_BUSY, "80", 2.0)).is_ok(), "4 ms");
+    }
+
+    #[test]
+    fn times_of_the_deep_look_show_waits_that_sockets_hide() {
+        let timed = |ms: f64| {
+            lab(0.0).gauge("s1", &SPLIT_REQUESTS, "80", 616.0).gauge("s1", &SPLIT_TIMED, "80", 1.0).gauge(
+                "s1",
+                &SPLIT_RESIDENCE,
+                "80",
+                ms * 1e3,
+            )
+        };
+        let found = finding(CAUSE.id, "s1", &timed(50.0)).unwrap();
+        assert!((found.score - 616.0 * 0.05 / 64.0 * 0.94).abs() < 0.001, "{}", found.score);
+        assert!(found.evidence.iter().any(|e| e.metric == "split.residence" && e.value == 50.0), "{found:?}");
+        assert_eq!(score(CAUSE.id, "s1", &timed(0.9)), 0.0, "border");
+        let hidden = timed(0.9).gauge("lb", &CONN_IN_BUSY, "80", 2.0);
+        let judged = check(&Hop { run: &hidden.run(), name: "s1" });
+        assert!(judged.is_ok(), "what sockets hide is no gap where it was timed");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 #pragma once
 
 typedef unsigned char __u8;
+typedef unsigned short __u16;
 typedef unsigned int __u32;
 typedef int __s32;
 typedef unsigned long long __u64;
@@ -20,6 +21,7 @@ enum map_type {
 	ARRAY = 2,
 	PERCPU_ARRAY = 6,
 	STACK_TRACE = 7,
+	SOCKET_STORAGE = 24,	/* BPF_MAP_TYPE_SK_STORAGE */
 	TASK_STORAGE = 29,
 };
 enum {
@@ -34,6 +36,8 @@ static long (*const map_update)(void *map, const void *key, const void *value, _
 static __u64 (*const now_ns)(void) = (void *)5;
 static __u32 (*const this_cpu)(void) = (void *)8;
 static long (*const stack_id)(void *ctx, void *map, __u64 flags) = (void *)27;
+static void *(*const socket_storage)(void *map, void *sock, void *value, __u64 flags) = (void *)107;
+static long (*const read_kernel)(void *to, __u32 size, const void *from) = (void *)113;
 static void *(*const task_storage)(void *map, void *task, void *value, __u64 flags) = (void *)156;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -58,13 +62,23 @@ typedef struct {
 	struct net *net;
 } possible_net_t;
 
+struct in6_addr {
+	__u8 bytes[16];	/* Read as a whole: the kernel's own field has another name. */
+} __attribute__((aligned(4)));
+
 struct sock_common {
+	unsigned int skc_daddr;
+	unsigned short skc_dport;
+	unsigned short skc_num;
+	unsigned short skc_family;
 	unsigned char skc_state;
 	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
 };
 
 struct sock {
 	struct sock_common __sk_common;
+	unsigned short sk_protocol;
 };
 
 struct net_device {

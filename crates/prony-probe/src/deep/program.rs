@@ -11,6 +11,7 @@ use std::sync::Once;
 pub(super) struct Program {
     name: &'static str,
     object: Object,
+    left_out: Vec<String>,
     links: Vec<Link>,
 }
 
@@ -22,16 +23,28 @@ thread_local! {
 impl Program {
     /// Loads an object; nothing runs yet.
     pub(super) fn load(name: &'static str, bytes: &[u8]) -> Result<Self, String> {
+        Self::load_without(name, bytes, &[])
+    }
+
+    /// Loads an object but for some of its programs, whose tracepoints not every kernel has.
+    pub(super) fn load_without(name: &'static str, bytes: &[u8], left_out: &[&str]) -> Result<Self, String> {
         listen();
         WARNINGS.with_borrow_mut(Vec::clear);
-        let opened = ObjectBuilder::default().open_memory(bytes).and_then(|object| object.load());
+        let left_out: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+        let opened = ObjectBuilder::default().open_memory(bytes).and_then(|mut object| {
+            for mut program in object.progs_mut().filter(|program| is_any_of(&left_out, program.name())) {
+                program.set_autoload(false);
+            }
+            object.load()
+        });
         let object = opened.map_err(|e| refusal(name, &e))?;
-        Ok(Self { name, object, links: Vec::new() })
+        Ok(Self { name, object, left_out, links: Vec::new() })
     }
 
     /// Attaches every program to the tracepoint that its section names.
     pub(super) fn attach(&mut self) -> Result<(), String> {
-        for program in self.object.progs_mut() {
+        let left_out = &self.left_out;
+        for program in self.object.progs_mut().filter(|program| !is_any_of(left_out, program.name())) {
             self.links.push(program.attach().map_err(|e| refusal(self.name, &e))?);
         }
         Ok(())
@@ -84,6 +97,10 @@ impl Program {
         let (words, _) = bytes.as_chunks::<8>();
         words.iter().map(|word| u64::from_ne_bytes(*word)).take_while(|address| *address != 0).collect()
     }
+}
+
+fn is_any_of(names: &[String], name: &std::ffi::OsStr) -> bool {
+    names.iter().any(|left_out| name == left_out.as_str())
 }
 
 /// Four bytes of a key or value, as the program wrote them.

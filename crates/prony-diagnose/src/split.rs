@@ -1,0 +1,235 @@
+//! Where the time of a request goes, hop by hop: as the deep look timed it at the sockets of each host, else as sockets show
+//! where requests in flight are.
+//!
+//! It judges nothing. Invariant: a hop's own time is what it holds less what it waits for further on, never below 0; what
+//! too few requests were timed for is a gap.
+
+use crate::facts::{Fact, Hop, Reader};
+use prony_model::metric::{
+    SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_QUEUE, SPLIT_REQUESTS, SPLIT_RESIDENCE, SPLIT_TIMED, SPLIT_UPSTREAM,
+};
+use prony_model::{Gap, Level, Metric};
+
+/// With less of its requests timed, the rest may be of another kind. A guess.
+const COVERED_MIN: f64 = 0.5;
+/// A port or peer with fewer requests than this share of the hop's does not take part: a status page, a health check.
+const PART_MIN: f64 = 0.01;
+
+/// What a hop holds of a request of the clients.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// Milliseconds at the hop itself, not further on.
+    pub own_ms: f64,
+    /// Share of the time of the whole request.
+    pub share: f64,
+    /// How it was timed; the gap when the sockets had to show it.
+    pub split: Result<Split, Gap>,
+}
+
+/// What the deep look timed at one hop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Split {
+    /// Requests per second that came to it.
+    pub requests_per_s: f64,
+    /// From the arrival of a request to its answer, mean.
+    pub residence_us: f64,
+    /// Of this, until it was read.
+    pub queue_us: f64,
+    /// Of this, waiting for hosts further on, per request. Calls made at once count one after the other.
+    pub downstream_us: f64,
+    /// Whom it waited for, the longest first.
+    pub peers: Vec<String>,
+    /// Share of its requests that were timed, or of its calls to one peer: the least.
+    pub covered: f64,
+}
+
+/// Requests per second at one port or peer, and the mean of those that were timed.
+struct Part<'a> {
+    item: &'a str,
+    per_s: f64,
+    timed: f64,
+    mean_us: f64,
+}
+
+impl Split {
+    /// What the look saw, if it could time enough.
+    pub fn of(hop: &Hop<'_>) -> Result<Self, Gap> {
+        let mut accepted = parts(hop, [&SPLIT_REQUESTS, &SPLIT_TIMED, &SPLIT_RESIDENCE]);
+        if accepted.is_empty() {
+            return Err(not_seen(hop));
+        }
+        let requests_per_s: f64 = accepted.iter().map(|p| p.per_s).sum();
+        let mut called = parts(hop, [&SPLIT_CALLS, &SPLIT_CALLS_TIMED, &SPLIT_UPSTREAM]);
+        for parts in [&mut accepted, &mut called] {
+            parts.retain(|p| p.per_s >= PART_MIN * requests_per_s);
+        }
+        called.sort_by(|a, b| b.in_flight().total_cmp(&a.in_flight()));
+        let least = accepted.iter().chain(&called).min_by(|a, b| a.timed.total_cmp(&b.timed));
+        let Some(&Part { item, timed: covered, .. }) = least else { return Err(not_seen(hop)) };
+        if covered < COVERED_MIN {
+            let timed = 100.0 * covered;
+            let reason = format!(
+                "only {timed:.0} % of the requests at {item} could be timed: several at once on a connection, or in pieces"
+            );
+            return Err(Gap::new(SPLIT_RESIDENCE.name, hop.name, reason));
+        }
+        let per_request = |parts: &[Part<'_>]| parts.iter().map(Part::in_flight).sum::<f64>() / requests_per_s * 1e6;
+        let queue = accepted.iter().filter_map(|p| Some(p.per_s * hop.look(&SPLIT_QUEUE, p.item).ok()?));
+        Ok(Self {
+            requests_per_s,
+            residence_us: per_request(&accepted),
+            queue_us: queue.sum::<f64>() / requests_per_s,
+            downstream_us: per_request(&called),
+            peers: called.iter().map(|p| p.item.to_string()).collect(),
+            covered,
+        })
+    }
+
+    /// Time of a request at the hop itself.
+    pub fn own_us(&self) -> f64 {
+        (self.residence_us - self.downstream_us).max(0.0)
+    }
+}
+
+impl Part<'_> {
+    /// Little's law: N = X R.
+    fn in_flight(&self) -> f64 {
+        self.per_s * self.mean_us / 1e6
+    }
+}
+
+/// Ports or peers with requests.
+fn parts<'a>(hop: &Hop<'a>, [per_s, timed, mean]: [&Metric; 3]) -> Vec<Part<'a>> {
+    let part = |item: &'a str| {
+        let per_s = hop.look(per_s, item).ok().filter(|n| *n > 0.0)?;
+        // A place where none was timed has no mean, and is a gap for that.
+        let (timed, mean_us) = (hop.look(timed, item).unwrap_or(0.0), hop.look(mean, item).unwrap_or(0.0));
+        Some(Part { item, per_s, timed, mean_us })
+    };
+    hop.items(per_s).into_iter().filter_map(part).collect()
+}
+
+fn not_seen(hop: &Hop<'_>) -> Gap {
+    let known = hop.run.gaps.iter().find(|gap| gap.fact == SPLIT_RESIDENCE.name && gap.host == hop.name);
+    let none = || Gap::new(SPLIT_RESIDENCE.name, hop.name, "the deep look timed no request there");
+    known.cloned().unwrap_or_else(none)
+}
+
+impl Hop<'_> {
+    /// What stays at the hop: as timed in the look, else as its sockets show it at the level `at`.
+    pub fn held(&self) -> Result<Held, Gap> {
+        let split = Split::of(self);
+        if let (Ok(timed), Some((whole_ms, rate))) = (&split, self.whole()) {
+            let own_ms = timed.own_us() / 1e3 * timed.requests_per_s / rate;
+            return Ok(Held { own_ms, share: (own_ms / whole_ms).min(1.0), split });
+        }
+        let at = self.at(Level::At)?;
+        let (staying, all, rate) = (at.staying()?, at.in_flight()?, at.throughput()?);
+        Ok(Held { own_ms: staying / rate * 1e3, share: (staying / all).min(1.0), split })
+    }
+
+    /// Milliseconds of a whole request and requests per second, both during the look: as timed at the entry, so that they
+    /// and the times of the hops are of the same moments; else as clients saw them.
+    fn whole(&self) -> Option<(f64, f64)> {
+        let entry = Hop::path(self.run).into_iter().next()?;
+        let of = |split: Split| (split.residence_us / 1e3, split.requests_per_s);
+        Split::of(&entry).ok().map(of).or_else(|| {
+            let look = Reader { hop: *self, trial: self.inspect()? };
+            Some((look.in_flight().ok()? / look.throughput().ok()? * 1e3, look.throughput().ok()?))
+        })
+    }
+
+    /// Own time per request that reaches the hop, in milliseconds.
+    pub fn own_wait(&self) -> Result<Fact, Gap> {
+        let by_sockets = || self.fact("own wait per request", "ms", |r| Ok(r.staying()? / r.requests()? * 1e3));
+        match self.held()?.split {
+            Ok(split) => Ok(Fact { value: split.own_us() / 1e3, ..by_sockets().unwrap_or_else(|_| self.bare_wait()) }),
+            Err(_) => by_sockets(),
+        }
+    }
+
+    fn bare_wait(&self) -> Fact {
+        Fact { unit: "ms", ..Fact::across_levels(self, "own wait per request", 0.0) }
+    }
+
+    /// From the arrival of a request to its answer, as the look timed it.
+    pub fn timed_residence(&self) -> Result<Fact, Gap> {
+        let value = Split::of(self)?.residence_us / 1e3;
+        Ok(Fact { unit: "ms", ..Fact::across_levels(self, SPLIT_RESIDENCE.name, value) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Lab;
+
+    fn lab() -> Lab {
+        Lab::healthy()
+            .gauge("lb", &SPLIT_REQUESTS, "80", 15_300.0)
+            .gauge("lb", &SPLIT_TIMED, "80", 0.99)
+            .gauge("lb", &SPLIT_RESIDENCE, "80", 4_000.0)
+            .gauge("lb", &SPLIT_QUEUE, "80", 1_500.0)
+            .gauge("lb", &SPLIT_CALLS, "10.77.0.11:80", 7_650.0)
+            .gauge("lb", &SPLIT_CALLS_TIMED, "10.77.0.11:80", 1.0)
+            .gauge("lb", &SPLIT_UPSTREAM, "10.77.0.11:80", 500.0)
+            .gauge("lb", &SPLIT_CALLS, "10.77.0.12:80", 7_650.0)
+            .gauge("lb", &SPLIT_CALLS_TIMED, "10.77.0.12:80", 1.0)
+            .gauge("lb", &SPLIT_UPSTREAM, "10.77.0.12:80", 1_500.0)
+    }
+
+    fn split(lab: &Lab) -> Result<Split, Gap> {
+        Split::of(&Hop { run: &lab.run(), name: "lb" })
+    }
+
+    #[test]
+    fn own_time_is_what_it_holds_less_what_it_waits_for() {
+        let split = split(&lab()).unwrap();
+        assert!((split.downstream_us - 1_000.0).abs() < 0.1, "half of the requests wait 0.5 ms, half 1.5: {split:?}");
+        assert!((split.own_us() - 3_000.0).abs() < 0.1);
+        assert!((split.queue_us - 1_500.0).abs() < 0.1 && (split.covered - 0.99).abs() < 1e-9);
+        assert_eq!(split.peers, ["10.77.0.12:80", "10.77.0.11:80"]);
+        let run = lab().run();
+        let held = Hop { run: &run, name: "lb" }.held().unwrap();
+        assert!((held.own_ms - 3.0).abs() < 0.01 && (held.share - 0.75).abs() < 0.01, "3 of 4 ms: {held:?}");
+    }
+
+    #[test]
+    fn calls_at_once_leave_no_time_below_zero() {
+        let split = split(&lab().gauge("lb", &SPLIT_UPSTREAM, "10.77.0.12:80", 9_500.0)).unwrap();
+        assert_eq!(split.own_us(), 0.0);
+    }
+
+    #[test]
+    fn too_few_timed_requests_are_a_gap_and_the_sockets_tell() {
+        let at = |timed: f64| lab().gauge("lb", &SPLIT_CALLS_TIMED, "10.77.0.11:80", timed);
+        assert_eq!(split(&at(0.5)).unwrap().covered, 0.5, "border");
+        let muddled = at(0.45);
+        let gap = split(&muddled).unwrap_err();
+        assert!(gap.reason.starts_with("only 45 % of the requests at 10.77.0.11:80 could be timed"), "{gap:?}");
+        let run = muddled.run();
+        let held = Hop { run: &run, name: "lb" }.held().unwrap();
+        assert!(held.split.is_err() && (held.own_ms - 3.79).abs() < 0.01, "{held:?}");
+        let none = lab().without("lb", &SPLIT_UPSTREAM).without("lb", &SPLIT_CALLS_TIMED);
+        assert!(split(&none).unwrap_err().reason.starts_with("only 0 %"), "no call was timed: that is not no time");
+        assert!(split(&Lab::healthy()).unwrap_err().reason.contains("timed no request"));
+    }
+
+    #[test]
+    fn what_clients_saw_stands_in_for_an_entry_that_was_not_timed() {
+        let timed = Lab::healthy()
+            .gauge("s1", &SPLIT_REQUESTS, "80", 7_650.0)
+            .gauge("s1", &SPLIT_TIMED, "80", 1.0)
+            .gauge("s1", &SPLIT_RESIDENCE, "80", 800.0);
+        let run = timed.run();
+        let held = Hop { run: &run, name: "s1" }.held().unwrap();
+        assert!((held.own_ms - 0.4).abs() < 0.01, "every other request comes to s1: {held:?}");
+        assert!((held.share - 0.4 / 4.18).abs() < 0.001, "{held:?}");
+    }
+
+    #[test]
+    fn a_health_check_is_no_call_of_requests() {
+        let checked = lab().gauge("lb", &SPLIT_CALLS, "10.77.0.9:53", 1.0);
+        assert_eq!(split(&checked).unwrap(), split(&lab()).unwrap());
+    }
+}

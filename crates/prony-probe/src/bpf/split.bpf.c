@@ -1,0 +1,297 @@
+/* How long requests wait and stay at the hop, and how long the hop waits for what it calls, by the order of arrivals, reads
+ * and writes of each TCP socket.
+ *
+ * One request at a time on a connection: HTTP/1.1, PostgreSQL and Redis are so, and no byte of them is read. Where that does
+ * not hold, requests are counted and not timed.
+ */
+#include "hop.h"
+#include "namespace.h"
+
+enum {
+	AF_INET = 2,
+	AF_INET6 = 10,
+	IPPROTO_TCP = 6,
+	TCP_LISTEN = 10,
+	MSG_PEEK = 2,
+	/* After a request that could not be told apart, so many more of its connection are not timed either: an answer may be
+	 * that of the one before. A guess. */
+	DOUBT = 4,
+};
+
+/* Ports that the host listens on, before a request comes: a connection at such a port was accepted, any other one was opened. */
+struct {
+	__uint(type, HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u8);
+} ports SEC(".maps");
+
+enum phase {
+	IDLE = 0,
+	ARRIVED = 1,	/* accepted: a request lies in the socket */
+	TAKEN = 2,	/* accepted: the process has read of it */
+	ASKED = 3,	/* opened: the process has written a request */
+};
+
+struct exchange {
+	__u64 since_ns;
+	__u32 phase;
+	__u32 more;	/* arrivals or writes before the answer, besides the first */
+	__u32 doubt;
+	__u32 writing;	/* between the begin and the end of a write */
+};
+
+struct {
+	__uint(type, SOCKET_STORAGE);
+	__uint(map_flags, NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct exchange);
+} exchanges SEC(".maps");
+
+/* As `Kind` in split.rs. */
+enum kind {
+	QUEUE = 0,
+	RESIDENCE = 1,
+	UPSTREAM = 2,
+};
+
+enum {
+	/* Two to the power of this many slots for each doubling: 3 % wide. */
+	FINE_BITS = 5,
+	FINE = 1 << FINE_BITS,
+	SLOTS = 1024,
+};
+
+/* Read by split.rs. */
+struct place {
+	__u16 kind;
+	__u16 port;
+	__u32 family;
+	__u8 address[16];
+};
+
+struct times {
+	__u64 seen;
+	__u64 timed;
+	__u64 total_ns;
+	__u32 slots[SLOTS];
+};
+
+struct {
+	__uint(type, HASH);
+	__uint(max_entries, 128);
+	__type(key, struct place);
+	__type(value, struct times);
+} times SEC(".maps");
+
+/* What a place begins with: too large for the stack. */
+struct {
+	__uint(type, ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct times);
+} none SEC(".maps");
+
+/* Requests that came to the hop and were timed, so that the reader can see when it has enough. */
+struct {
+	__uint(type, ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} enough SEC(".maps");
+
+inline_always __u32 slot_of(__u64 ns)
+{
+	__u64 us = ns / 1000, rest;
+	__u32 doublings = 0;
+
+	if (us < FINE)
+		return us;
+	rest = us >> FINE_BITS;
+#pragma unroll
+	for (int bit = 16; bit; bit >>= 1) {
+		if (rest >> bit) {
+			rest >>= bit;
+			doublings += bit;
+		}
+	}
+	return ((doublings + 1) << FINE_BITS) + ((us >> doublings) & (FINE - 1));
+}
+
+inline_always struct times *times_of(enum kind kind, struct sock *sock)
+{
+	struct place place = { .kind = kind };
+	struct times *found, *fresh;
+	__u32 zero = 0;
+
+	if (kind == UPSTREAM) {
+		place.port = __builtin_bswap16(sock->__sk_common.skc_dport);
+		place.family = sock->__sk_common.skc_family;
+		if (place.family == AF_INET6)
+			read_kernel(place.address, 16, &sock->__sk_common.skc_v6_daddr);
+		else
+			*(__u32 *)place.address = sock->__sk_common.skc_daddr;
+	} else {
+		place.port = sock->__sk_common.skc_num;
+	}
+	found = map_lookup(&times, &place);
+	if (found)
+		return found;
+	fresh = map_lookup(&none, &zero);
+	if (!fresh)
+		return 0;
+	map_update(&times, &place, fresh, 1 /* BPF_NOEXIST */);
+	return map_lookup(&times, &place);
+}
+
+inline_always void seen(enum kind kind, struct sock *sock)
+{
+	struct times *at = times_of(kind, sock);
+
+	if (at)
+		__sync_fetch_and_add(&at->seen, 1);
+}
+
+inline_always void timed(enum kind kind, struct sock *sock, __u64 ns)
+{
+	struct times *at = times_of(kind, sock);
+	__u32 slot = slot_of(ns);
+
+	if (!at)
+		return;
+	__sync_fetch_and_add(&at->timed, 1);
+	__sync_fetch_and_add(&at->total_ns, ns);
+	/* The verifier must see the bound at the very use; clang knows that it holds and would leave it out. */
+	as_checked(slot);
+	__sync_fetch_and_add(&at->slots[slot & (SLOTS - 1)], 1);
+}
+
+/* Ends an exchange. Whether its time is that of one request. */
+inline_always int is_clear(struct exchange *exchange)
+{
+	exchange->phase = IDLE;
+	if (exchange->more)
+		exchange->doubt = DOUBT + 1;
+	exchange->more = 0;
+	if (!exchange->doubt)
+		return 1;
+	exchange->doubt--;
+	return 0;
+}
+
+inline_always int is_accepted(struct sock *sock)
+{
+	__u32 port = sock->__sk_common.skc_num;
+
+	return map_lookup(&ports, &port) != 0;
+}
+
+inline_always int is_tcp_here(struct sock *sock)
+{
+	__u16 family = sock->__sk_common.skc_family;
+
+	return (family == AF_INET || family == AF_INET6) && sock->sk_protocol == IPPROTO_TCP &&
+	       is_here(sock->__sk_common.skc_net.net);
+}
+
+SEC("tp_btf/sk_data_ready") int on_arrival(__u64 *ctx)
+{
+	struct sock *sock = (struct sock *)ctx[0];
+	struct exchange *exchange;
+	__u64 now = now_ns();
+
+	if (!is_tcp_here(sock) || sock->__sk_common.skc_state == TCP_LISTEN)
+		return 0;
+	if (is_accepted(sock)) {
+		exchange = socket_storage(&exchanges, sock, 0, STORAGE_CREATE);
+		if (exchange && exchange->phase == IDLE) {
+			exchange->since_ns = now;
+			exchange->phase = ARRIVED;
+		} else if (exchange && exchange->phase == TAKEN) {
+			exchange->more++;
+		}
+		return 0;
+	}
+	exchange = socket_storage(&exchanges, sock, 0, 0);
+	if (exchange && exchange->phase == ASKED && is_clear(exchange))
+		timed(UPSTREAM, sock, now - exchange->since_ns);
+	return 0;
+}
+
+SEC("tp_btf/sock_recv_length") int on_read(__u64 *ctx)
+{
+	struct sock *sock = (struct sock *)ctx[0];
+	int length = ctx[1], flags = ctx[2];
+	struct exchange *exchange;
+	__u64 now = now_ns();
+
+	if (length <= 0 || (flags & MSG_PEEK) || !is_tcp_here(sock) || !is_hops(current_task()))
+		return 0;
+	exchange = socket_storage(&exchanges, sock, 0, 0);
+	if (!exchange)
+		return 0;
+	if (exchange->phase == ARRIVED) {
+		exchange->phase = TAKEN;
+		seen(RESIDENCE, sock);
+		timed(QUEUE, sock, now - exchange->since_ns);
+	} else if (exchange->phase == ASKED) {
+		/* An answer that no arrival was seen of. */
+		exchange->more++;
+		is_clear(exchange);
+	}
+	return 0;
+}
+
+inline_always void write(struct sock *sock, struct exchange *exchange)
+{
+	__u64 now = now_ns(), *count;
+	__u32 zero = 0;
+
+	if (exchange->phase == TAKEN) {
+		if (!is_clear(exchange))
+			return;
+		timed(RESIDENCE, sock, now - exchange->since_ns);
+		count = map_lookup(&enough, &zero);
+		if (count)
+			__sync_fetch_and_add(count, 1);
+	} else if (exchange->phase == ASKED) {
+		exchange->more++;
+	} else if (exchange->phase == IDLE && !is_accepted(sock)) {
+		exchange->since_ns = now;
+		exchange->phase = ASKED;
+		seen(UPSTREAM, sock);
+	}
+}
+
+/* A write begins, for each packet that it fills (Linux 6.16 and later): before anything of it can arrive elsewhere. */
+SEC("tp_btf/tcp_sendmsg_locked") int on_write(__u64 *ctx)
+{
+	struct sock *sock = (struct sock *)ctx[0];
+	struct exchange *exchange;
+
+	if (!is_tcp_here(sock) || !is_hops(current_task()))
+		return 0;
+	exchange = socket_storage(&exchanges, sock, 0, STORAGE_CREATE);
+	if (!exchange || exchange->writing)
+		return 0;
+	exchange->writing = 1;
+	write(sock, exchange);
+	return 0;
+}
+
+/* A write has ended. */
+SEC("tp_btf/sock_send_length") int on_written(__u64 *ctx)
+{
+	struct sock *sock = (struct sock *)ctx[0];
+	int length = ctx[1];
+	struct exchange *exchange;
+
+	if (!is_tcp_here(sock) || !is_hops(current_task()))
+		return 0;
+	exchange = socket_storage(&exchanges, sock, 0, STORAGE_CREATE);
+	if (exchange && exchange->writing)
+		exchange->writing = 0;
+	else if (exchange && length > 0)
+		write(sock, exchange);
+	return 0;
+}

@@ -1,0 +1,309 @@
+//! How long requests stay at the hop and how long it waits for what it calls, from the times of its sockets.
+//!
+//! Passive, and no byte is read: the first arrival on an accepted connection begins a request, the first write after it was
+//! read ends it; a call runs from a write on an opened connection to the next arrival. That holds where a connection carries
+//! one request at a time, as with HTTP/1.1, PostgreSQL and Redis. Invariant: what it cannot tell apart is counted and not
+//! timed.
+
+use super::Watched;
+use super::program::{Program, u32_at, u64_at};
+use crate::facts::Facts;
+use crate::sockets::listening_ports;
+use prony_model::metric as m;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+/// Slots of a histogram for each doubling, as in split.bpf.c, and where they stand in a value.
+const FINE: usize = 32;
+const SLOTS: usize = 1024;
+const SLOTS_AT: usize = 24;
+/// After so many requests the programs leave the kernel: a rare request shows well before, and a busy host pays for a part
+/// of the look only. A guess: a median then stands on 20,000 values.
+const ENOUGH: u64 = 20_000;
+/// Room for ports and peers in split.bpf.c.
+const PLACES_MAX: usize = 128;
+
+/// Before this part of the look is over nothing is timed: connections open, and other instruments of the look are loaded on
+/// the CPUs that the requests want. A guess: a look of 3 s has a settling time of 0.4 s.
+const SETTLE_PART: f64 = 0.2;
+
+/// Requests under watch, or soon.
+#[derive(Debug)]
+pub(super) struct Split {
+    program: Program,
+    made: Instant,
+    settle: Duration,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Settling,
+    Watching(Instant),
+    Done { seconds: f64 },
+    Refused(String),
+}
+
+/// What a place is timed for, as `enum kind` in split.bpf.c.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Queue,
+    Residence,
+    Upstream,
+}
+
+/// Requests of one kind at one port or peer.
+#[derive(Clone, Debug)]
+struct Times {
+    kind: Kind,
+    item: String,
+    seen: f64,
+    timed: f64,
+    total_us: f64,
+    slots: Vec<u32>,
+}
+
+impl Split {
+    pub(super) fn begin(watched: &Watched, look: Duration) -> Result<Self, String> {
+        let namespace = watched.namespace.ok_or("the number of the network namespace cannot be read")?;
+        let ports = listening_ports().map_err(|e| format!("the ports that are listened on cannot be read: {e}"))?;
+        let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/split.bpf.o"));
+        // Before Linux 6.16 the end of a write has to stand for its begin.
+        let program =
+            Program::load("split", bytes).or_else(|_| Program::load_without("split", bytes, &["on_write"]))?;
+        program.put("namespace", 0, &namespace.to_ne_bytes())?;
+        ports.iter().try_for_each(|port| program.put("ports", u32::from(*port), &[1]))?;
+        program.watch(&watched.pids)?;
+        Ok(Self { program, made: Instant::now(), settle: look.mul_f64(SETTLE_PART), state: State::Settling })
+    }
+
+    /// Begins when the load has settled, and ends when enough was seen.
+    pub(super) fn tick(&mut self) {
+        match self.state {
+            State::Settling if self.made.elapsed() >= self.settle => {
+                self.state = match self.program.attach() {
+                    Ok(()) => State::Watching(Instant::now()),
+                    Err(reason) => State::Refused(reason),
+                };
+            }
+            State::Watching(since) if self.timed() >= ENOUGH => self.stop(since),
+            State::Settling | State::Watching(_) | State::Done { .. } | State::Refused(_) => {}
+        }
+    }
+
+    fn timed(&self) -> u64 {
+        self.program.entries("enough").first().map_or(0, |(_, value)| u64_at(value, 0))
+    }
+
+    fn stop(&mut self, since: Instant) {
+        self.state = State::Done { seconds: since.elapsed().as_secs_f64() };
+        self.program.detach();
+    }
+
+    /// Puts `split.*`.
+    pub(super) fn put(mut self, facts: &mut Facts) {
+        if let State::Watching(since) = self.state {
+            self.stop(since);
+        }
+        let seconds = match self.state {
+            State::Done { seconds } => seconds,
+            State::Refused(reason) => return facts.miss(m::SPLIT_RESIDENCE.name, reason),
+            State::Settling | State::Watching(_) => {
+                return facts.miss(m::SPLIT_RESIDENCE.name, "the look ended before the load had settled");
+            }
+        };
+        let entries = self.program.entries("times");
+        if entries.len() >= PLACES_MAX {
+            facts.miss(
+                m::SPLIT_CALLS.name,
+                format_args!("more than {PLACES_MAX} ports and peers: the rest is not timed"),
+            );
+        }
+        put(facts, entries.iter().filter_map(|(key, value)| Times::read(key, value)).collect(), seconds);
+    }
+}
+
+fn put(facts: &mut Facts, mut times: Vec<Times>, seconds: f64) {
+    times.sort_by(|a, b| a.item.cmp(&b.item));
+    let of = |kind: Kind| times.iter().filter(move |t| t.kind == kind);
+    if !of(Kind::Residence).any(|t| t.timed > 0.0) {
+        let reason = "no request came and was answered on a TCP connection of the hop's processes";
+        facts.miss(m::SPLIT_RESIDENCE.name, reason);
+    }
+    for queue in of(Kind::Queue) {
+        facts.put_if_any(&m::SPLIT_QUEUE, &queue.item, queue.mean_us());
+    }
+    for stay in of(Kind::Residence) {
+        facts.put(&m::SPLIT_REQUESTS, &stay.item, stay.seen / seconds);
+        facts.put(&m::SPLIT_TIMED, &stay.item, stay.coverage());
+        facts.put_if_any(&m::SPLIT_RESIDENCE, &stay.item, stay.mean_us());
+        facts.put_if_any(&m::SPLIT_RESIDENCE_P50, &stay.item, stay.quantile_us(0.5));
+        facts.put_if_any(&m::SPLIT_RESIDENCE_P99, &stay.item, stay.quantile_us(0.99));
+    }
+    for call in of(Kind::Upstream) {
+        facts.put(&m::SPLIT_CALLS, &call.item, call.seen / seconds);
+        facts.put(&m::SPLIT_CALLS_TIMED, &call.item, call.coverage());
+        facts.put_if_any(&m::SPLIT_UPSTREAM, &call.item, call.mean_us());
+        facts.put_if_any(&m::SPLIT_UPSTREAM_P50, &call.item, call.quantile_us(0.5));
+        facts.put_if_any(&m::SPLIT_UPSTREAM_P99, &call.item, call.quantile_us(0.99));
+    }
+}
+
+impl Times {
+    /// `struct place` and `struct times` of split.bpf.c.
+    fn read(key: &[u8], value: &[u8]) -> Option<Self> {
+        let kind = match u32_at(key, 0) & 0xffff {
+            0 => Kind::Queue,
+            1 => Kind::Residence,
+            2 => Kind::Upstream,
+            _ => return None,
+        };
+        let port = u16::from_ne_bytes(key.get(2..4)?.try_into().ok()?);
+        let address = key.get(8..24)?;
+        let item = match kind {
+            Kind::Queue | Kind::Residence => port.to_string(),
+            Kind::Upstream => SocketAddr::new(address_of(u32_at(key, 4), address)?, port).to_string(),
+        };
+        Some(Self {
+            kind,
+            item,
+            seen: u64_at(value, 0) as f64,
+            timed: u64_at(value, 8) as f64,
+            total_us: u64_at(value, 16) as f64 / 1e3,
+            slots: (0..SLOTS).map(|slot| u32_at(value, SLOTS_AT + 4 * slot)).collect(),
+        })
+    }
+
+    fn coverage(&self) -> f64 {
+        if self.seen > 0.0 { (self.timed / self.seen).min(1.0) } else { 0.0 }
+    }
+
+    fn mean_us(&self) -> Option<f64> {
+        (self.timed > 0.0).then(|| self.total_us / self.timed)
+    }
+
+    /// Between the ends of the slot that the quantile falls into, in proportion.
+    fn quantile_us(&self, quantile: f64) -> Option<f64> {
+        let all: u64 = self.slots.iter().map(|n| u64::from(*n)).sum();
+        let (mut before, wanted) = (0.0, quantile * all as f64);
+        for (slot, n) in self.slots.iter().enumerate().filter(|(_, n)| **n > 0) {
+            if before + f64::from(*n) >= wanted {
+                let (from, to) = (lower_us(slot), lower_us(slot + 1));
+                return Some(from + (to - from) * (wanted - before) / f64::from(*n));
+            }
+            before += f64::from(*n);
+        }
+        None
+    }
+}
+
+/// Where a slot begins: one for each microsecond up to 32, then 32 for each doubling.
+fn lower_us(slot: usize) -> f64 {
+    if slot < 2 * FINE {
+        return slot as f64;
+    }
+    let doublings = slot / FINE - 1;
+    ((FINE + slot % FINE) << doublings) as f64
+}
+
+/// An IPv4 connection on an IPv6 socket is an IPv4 connection.
+fn address_of(family: u32, bytes: &[u8]) -> Option<IpAddr> {
+    if family == libc::AF_INET as u32 {
+        return bytes.first_chunk::<4>().map(|b| IpAddr::V4(Ipv4Addr::from(*b)));
+    }
+    let v6 = Ipv6Addr::from(*bytes.first_chunk::<16>()?);
+    Some(v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+    use proptest::prelude::*;
+
+    /// As `slot_of` in split.bpf.c.
+    fn slot_of(us: u64) -> usize {
+        if us < 32 { us as usize } else { (us.ilog2() as usize - 4) * 32 + ((us >> (us.ilog2() - 5)) & 31) as usize }
+    }
+
+    fn times(kind: Kind, item: &str, seen: f64, all_us: &[u64]) -> Times {
+        let mut slots = vec![0; SLOTS];
+        all_us.iter().for_each(|us| slots[slot_of(*us)] += 1);
+        let total_us = all_us.iter().sum::<u64>() as f64;
+        Times { kind, item: item.to_string(), seen, timed: all_us.len() as f64, total_us, slots }
+    }
+
+    #[test]
+    fn a_proxy_and_what_it_calls() {
+        let mut facts = Facts::new("lb", 0);
+        let seen = vec![
+            times(Kind::Upstream, "10.0.0.3:5432", 8.0, &[100, 100, 100, 100]),
+            times(Kind::Queue, "80", 0.0, &[20, 40]),
+            times(Kind::Residence, "80", 4.0, &[5_000, 5_000, 5_000, 25_000]),
+            times(Kind::Upstream, "10.0.0.2:80", 4.0, &[]),
+        ];
+        put(&mut facts, seen, 2.0);
+        expect![[r#"
+            split.queue [80] 30
+            split.requests [80] 2
+            split.timed [80] 1
+            split.residence [80] 10000
+            split.residence_p50 [80] 5077.333333333333
+            split.residence_p99 [80] 25067.52
+            split.calls [10.0.0.2:80] 2
+            split.calls_timed [10.0.0.2:80] 0
+            split.calls [10.0.0.3:5432] 4
+            split.calls_timed [10.0.0.3:5432] 0.5
+            split.upstream [10.0.0.3:5432] 100
+            split.upstream_p50 [10.0.0.3:5432] 101
+            split.upstream_p99 [10.0.0.3:5432] 101.98
+        "#]]
+        .assert_eq(&facts.listing());
+    }
+
+    #[test]
+    fn a_quiet_hop_is_a_gap() {
+        let mut facts = Facts::new("lb", 0);
+        put(&mut facts, vec![times(Kind::Residence, "80", 3.0, &[])], 1.0);
+        expect![[r#"
+            split.requests [80] 3
+            split.timed [80] 0
+            gap split.residence: no request came and was answered on a TCP connection of the hop's processes
+        "#]]
+        .assert_eq(&facts.listing());
+    }
+
+    #[test]
+    fn reads_what_the_program_writes() {
+        let key = |kind: u16, family: u32, address: [u8; 16]| {
+            let mut key = [kind.to_ne_bytes(), 5432u16.to_ne_bytes()].concat();
+            key.extend(family.to_ne_bytes());
+            key.extend(address);
+            key
+        };
+        let mut value = [9u64.to_ne_bytes(), 7u64.to_ne_bytes(), 7_000_000u64.to_ne_bytes()].concat();
+        value.resize(SLOTS_AT + 4 * SLOTS, 0);
+        value[SLOTS_AT + 4 * 40..][..4].copy_from_slice(&7u32.to_ne_bytes());
+        let mut mapped = [0; 16];
+        mapped[10..].copy_from_slice(&[255, 255, 10, 0, 0, 9]);
+        let item = |key: &[u8]| Times::read(key, &value).map(|t| (t.kind, t.item));
+        let mut v4 = [0; 16];
+        v4[..4].copy_from_slice(&[10, 0, 0, 9]);
+        assert_eq!(item(&key(2, 2, v4)), Some((Kind::Upstream, "10.0.0.9:5432".to_string())));
+        assert_eq!(item(&key(2, 10, mapped)), Some((Kind::Upstream, "10.0.0.9:5432".to_string())));
+        assert_eq!(item(&key(2, 10, [1; 16])).unwrap().1, "[101:101:101:101:101:101:101:101]:5432");
+        assert_eq!(item(&key(1, 0, [0; 16])), Some((Kind::Residence, "5432".to_string())));
+        assert_eq!(item(&key(3, 0, [0; 16])), None);
+        let read = Times::read(&key(0, 0, [0; 16]), &value).unwrap();
+        assert_eq!((read.seen, read.timed, read.mean_us(), read.slots[40]), (9.0, 7.0, Some(1_000.0), 7));
+    }
+
+    proptest! {
+        #[test]
+        fn a_slot_holds_its_times(us in 0u64..(1 << 31)) {
+            let slot = slot_of(us);
+            prop_assert!(lower_us(slot) <= us as f64 && (us as f64) < lower_us(slot + 1));
+            prop_assert!(lower_us(slot + 1) - lower_us(slot) <= (us as f64 / 32.0).max(1.0));
+        }
+    }
+}
