@@ -53,6 +53,10 @@ impl HostDesk {
                 let value = prony_tune::read(&self.context(&roots)?, &id).map_err(|e| e.to_string())?;
                 Ok(Reply::Value(value))
             }
+            Request::Rehearse(knob) => {
+                let value = prony_tune::rehearse(&self.context(&roots)?, &knob).map_err(|e| e.to_string())?;
+                Ok(Reply::Value(value))
+            }
             Request::Apply(knob) => {
                 let context = self.context(&roots)?;
                 let applied = self.with_journal(|journal| prony_tune::apply(&context, &knob, journal))?;

@@ -24,6 +24,8 @@ pub enum Request {
     LoadLive(Box<LoadPlan>),
     /// Present value of a knob.
     Read(KnobId),
+    /// Could this knob be turned? Nothing is changed.
+    Rehearse(Knob),
     /// Turn a knob; the undo is on disk before.
     Apply(Knob),
     /// Let the host's processes use only this much CPU time per second, in CPUs, in periods of 10 ms.
@@ -59,7 +61,7 @@ pub enum Reply {
     Progress(Box<LoadProgress>),
     /// To [`Request::Load`] and [`Request::LoadLive`]: the counted window on the agent's clock, and the result.
     Loaded(Window, Box<LoadResult>),
-    /// To [`Request::Read`].
+    /// To [`Request::Read`], and to [`Request::Rehearse`]: the present value.
     Value(String),
     /// To [`Request::Apply`] and [`Request::SlowCpu`].
     Applied {
@@ -112,6 +114,7 @@ mod tests {
         check(&Request::LoadLive(Box::new(LoadPlan::to("http://10.0.0.2/"))));
         check(&Reply::Progress(Box::new(LoadProgress { cpu: vec![0.1 + 0.2], ..LoadProgress::default() })));
         check(&Request::Read(knob.id.clone()));
+        check(&Request::Rehearse(knob.clone()));
         check(&Request::Apply(knob.clone()));
         check(&Request::SlowCpu { cpus: 0.8 });
         let (before, permanent, diff) = ("128".to_string(), String::new(), String::new());

@@ -110,6 +110,14 @@ pub fn up(stack: &Stack, progress: &dyn Fn(&str)) -> Result<UpLab, LabError> {
     up::up(&Ground::of_this_machine(), stack, ready::WAIT_MAX, progress)
 }
 
+/// Whether the lab of a stack could be built here, found out without building it.
+///
+/// # Errors
+/// As [`up`], before anything is made.
+pub fn check(stack: &Stack) -> Result<(), LabError> {
+    up::check(stack)
+}
+
 /// Where a lab keeps its files; it goes away with the lab.
 pub fn folder(id: &LabId) -> std::path::PathBuf {
     Ground::of_this_machine().lab(id)

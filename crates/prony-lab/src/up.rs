@@ -18,11 +18,8 @@ pub(crate) fn up(
     answer_within: Duration,
     progress: &dyn Fn(&str),
 ) -> Result<UpLab, LabError> {
+    check(stack)?;
     let plan = Plan::of(stack, &online_cpus()?)?;
-    if !sys::is_root() {
-        return Err(LabError::NotRoot);
-    }
-    check_tools(&plan)?;
     let (id, mut state) = State::claim(ground, &stack.name)?;
     let made = make(ground, &id, &plan, &mut state, progress)
         .and_then(|()| wait_for_answers(ground, &id, &plan, answer_within))
@@ -34,6 +31,15 @@ pub(crate) fn up(
             Err(then) => Err(LabError::AndThen { cause: Box::new(cause), then: Box::new(then) }),
         },
     }
+}
+
+/// Whether everything is there to build the lab of a stack.
+pub(crate) fn check(stack: &Stack) -> Result<(), LabError> {
+    let plan = Plan::of(stack, &online_cpus()?)?;
+    if !sys::is_root() {
+        return Err(LabError::NotRoot);
+    }
+    check_tools(&plan)
 }
 
 fn online_cpus() -> Result<CpuList, LabError> {

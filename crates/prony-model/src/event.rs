@@ -1,5 +1,6 @@
 //! What happens during a run, for whoever watches it: a progress line, a live screen, a web page.
 
+use crate::experiment::CellSeen;
 use crate::gap::Gap;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,11 @@ pub enum Event {
         p99_us: f64,
         /// Failed requests.
         errors: u64,
+    },
+    /// A cell of an experiment ran in one repeat.
+    CellDone {
+        /// What was seen.
+        seen: Box<CellSeen>,
     },
     /// A search went on: what is known of its answer by now.
     Narrowed {

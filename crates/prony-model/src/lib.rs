@@ -8,6 +8,7 @@ pub mod comparison;
 pub mod cpus;
 pub mod diagnosis;
 pub mod event;
+pub mod experiment;
 pub mod gap;
 pub mod input;
 pub mod knob;
@@ -34,6 +35,7 @@ pub use diagnosis::{
     Verdict,
 };
 pub use event::Event;
+pub use experiment::Experiment;
 pub use gap::Gap;
 pub use input::InputError;
 pub use knob::{Change, Knob, KnobId};

@@ -84,6 +84,13 @@ pub enum Purpose {
     Curve,
     /// A plain load that a person asked for.
     Load,
+    /// One trial of an experiment.
+    Cell {
+        /// Number of the cell; the number of cells stands for the placebo.
+        cell: u32,
+        /// Which repeat, from 0.
+        repeat: u32,
+    },
 }
 
 /// One measured interval at one configuration and one load.

@@ -6,6 +6,7 @@
 pub mod calls;
 pub mod comparison;
 pub mod csv;
+pub mod experiment;
 pub mod history;
 mod html;
 mod junit;

@@ -82,6 +82,19 @@ pub(crate) fn wrap(first: &str, text: &str) -> String {
     out
 }
 
+/// Columns to the right, each as wide as its widest cell; empty columns are left out.
+pub(crate) fn table(title: &str, rows: &[Vec<String>], style: Style) -> String {
+    let Some(head) = rows.first() else { return String::new() };
+    let width = |i: usize| rows.iter().filter_map(|row| row.get(i)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let used = |i: &usize| rows.iter().skip(1).any(|row| row.get(*i).is_some_and(|cell| !cell.is_empty()));
+    let columns: Vec<(usize, usize)> = (0..head.len()).filter(used).map(|i| (i, width(i))).collect();
+    let line = |row: &Vec<String>| {
+        let cell = |(i, width): &(usize, usize)| format!("{:>width$}", row.get(*i).map_or("", String::as_str));
+        format!("  {}\n", columns.iter().map(cell).collect::<Vec<_>>().join("  ").trim_end())
+    };
+    format!("\n{}\n{}", style.bold(&clean(title)), rows.iter().map(line).collect::<String>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

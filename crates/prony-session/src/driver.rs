@@ -1,5 +1,6 @@
 //! Does what the session says: through agents, into the record, with everything put back at the end.
 
+use crate::cells;
 use crate::dose;
 use crate::effort::Effort;
 use crate::machine::{Command, Outcome, Session, TrialOrder};
@@ -41,6 +42,19 @@ pub fn connect(stack: &Stack, journal_dir: &Path) -> BTreeMap<String, Box<dyn Ag
     stack.host.iter().map(|(name, host)| (name.clone(), agent(name, host))).collect()
 }
 
+/// Finds out whether these knobs can be turned, without turning them. For each its present value, or why not.
+pub fn rehearse(agents: &BTreeMap<String, Box<dyn Agent>>, knobs: &[Knob]) -> Vec<Result<String, Gap>> {
+    let one = |knob: &Knob| {
+        let agent = agents.get(&knob.host).ok_or_else(|| "the stack has no such host".to_string())?;
+        match agent.call(Request::Rehearse(knob.clone())) {
+            Ok(Reply::Value(value)) => Ok(value),
+            Ok(_) => Err(AgentError::other_reply(&knob.host).reason),
+            Err(e) => Err(e.reason),
+        }
+    };
+    knobs.iter().map(|knob| one(knob).map_err(|reason| cells::refused(knob, reason))).collect()
+}
+
 /// Drives a session to its end and gives back the run. Events go to `watcher` as they happen.
 pub fn drive(
     session: Session,
@@ -74,7 +88,8 @@ struct Driver<'a> {
     offsets_ns: BTreeMap<String, i128>,
     seen: Option<Receiver<Seen>>,
     flushed: Instant,
-    in_force: Option<InForce>,
+    /// The newest last.
+    in_force: Vec<InForce>,
     trials: u32,
 }
 
@@ -98,7 +113,7 @@ impl<'a> Driver<'a> {
             offsets_ns,
             seen: None,
             flushed: epoch,
-            in_force: None,
+            in_force: Vec::new(),
             trials: 0,
         }
     }
@@ -376,14 +391,14 @@ impl<'a> Driver<'a> {
 
     fn apply(&mut self, host: &str, request: Request) -> Result<prony_model::Change, AgentError> {
         if let Reply::Applied { id, change } = self.ask(host, request)? {
-            self.in_force = Some(InForce { host: host.to_string(), id });
+            self.in_force.push(InForce { host: host.to_string(), id });
             return Ok(change);
         }
         Err(AgentError::other_reply(host))
     }
 
     fn restore(&mut self) -> Outcome {
-        let Some(InForce { host, id }) = self.in_force.take() else { return Outcome::Done };
+        let Some(InForce { host, id }) = self.in_force.pop() else { return Outcome::Done };
         match self.ask(&host, Request::Undo { id }) {
             Ok(Reply::Restored(restored)) => Outcome::Restored(restored.state, restored.detail),
             Ok(_) => Outcome::Failed(AgentError::other_reply(&host).to_string()),
@@ -392,7 +407,7 @@ impl<'a> Driver<'a> {
     }
 
     fn keep(&mut self) -> Outcome {
-        let Some(InForce { host, id }) = self.in_force.take() else { return Outcome::Done };
+        let Some(InForce { host, id }) = self.in_force.pop() else { return Outcome::Done };
         match self.ask(&host, Request::Keep { id }) {
             Ok(_) => Outcome::Restored(ChangeState::Kept, "kept".to_string()),
             Err(e) => Outcome::Failed(e.to_string()),

@@ -4,6 +4,7 @@
 //! what the session says through agents, and records it. Invariant: whatever was changed is restored before the end, also
 //! after an error and after Ctrl-C, unless the user asked to keep it.
 
+mod cells;
 mod cost;
 mod dose;
 mod driver;
@@ -18,7 +19,8 @@ mod server_count;
 #[cfg(test)]
 mod testing;
 
-pub use driver::{DriveError, connect, drive};
+pub use cells::{CellTask, seen_of_search};
+pub use driver::{DriveError, connect, drive, rehearse};
 pub use effort::Effort;
 pub use limit::LimitGoal;
 pub use machine::{BUDGET, Command, Goal, Outcome, Remedy, Session, TrialOrder};

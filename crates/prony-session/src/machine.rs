@@ -1,5 +1,6 @@
 //! The session as a state machine: which command comes next, given what came of the last one.
 
+use crate::cells::{self, CellTask};
 use crate::effort::Effort;
 use crate::interventions::Rounds;
 use crate::limit::{LimitGoal, LimitSearch, Step};
@@ -27,6 +28,8 @@ pub enum Goal {
         /// Time for all of it: interventions take what is left of it after the levels of load.
         budget: Nanos,
     },
+    /// What comes of each of these cells of an experiment, in this order?
+    Cells(Vec<CellTask>),
     /// What do I change, and did that help?
     Prove {
         /// What to change.
@@ -76,7 +79,7 @@ pub enum Command {
     },
     /// Turn a knob.
     Turn(Knob),
-    /// Put back what [`Command::Intervene`] or [`Command::Turn`] changed.
+    /// Put back the newest change of [`Command::Intervene`] or [`Command::Turn`] that is in force.
     Restore,
     /// Leave what [`Command::Turn`] changed in place for good.
     Keep,
@@ -111,7 +114,9 @@ pub enum Outcome {
 enum Stage {
     Start,
     Survey,
+    Hold,
     Warmup,
+    Cells,
     AtTheLimit,
     Levels,
     Intervene,
@@ -133,6 +138,10 @@ pub struct Session {
     rounds: Option<Rounds>,
     search: Option<LimitSearch>,
     knob: Option<Knob>,
+    /// Knobs that stay turned from the warm-up to the end.
+    held: Vec<Knob>,
+    /// What the driver has changed and not put back, the newest last; none: an intervention.
+    in_force: Vec<Option<Knob>>,
     run: Run,
     events: Vec<Event>,
 }
@@ -152,9 +161,17 @@ impl Session {
             rounds: None,
             search: None,
             knob: None,
+            held: Vec::new(),
+            in_force: Vec::new(),
             run,
             events: Vec::new(),
         }
+    }
+
+    /// The same session with these knobs turned from before the warm-up to the end. Not for a goal that intervenes.
+    #[must_use]
+    pub fn holding(self, held: Vec<Knob>) -> Self {
+        Self { held, ..self }
     }
 
     /// The next command, given what came of the last one. After [`Command::Finish`] the session is over.
@@ -213,7 +230,8 @@ impl Session {
 
     fn absorb(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::Begin | Outcome::Done => {}
+            Outcome::Begin => {}
+            Outcome::Done => self.absorb_done(),
             Outcome::Listened(window) => quiet::strangers(&self.run, window).into_iter().for_each(|gap| self.miss(gap)),
             Outcome::Surveyed(inventory, gaps) => {
                 self.run.inventory = inventory;
@@ -221,6 +239,7 @@ impl Session {
             }
             Outcome::Trial(trial) => self.absorb_trial(*trial),
             Outcome::Turned(change) => {
+                self.in_force.push(Some(change.knob.clone()));
                 self.run.changes.retain(|c| c.knob != change.knob);
                 self.run.changes.push(*change);
             }
@@ -233,29 +252,41 @@ impl Session {
         }
     }
 
+    fn absorb_done(&mut self) {
+        match self.last {
+            Some(Command::Intervene { .. }) => self.in_force.push(None),
+            Some(Command::Restore) => drop(self.in_force.pop()),
+            Some(
+                Command::Listen
+                | Command::Survey
+                | Command::Trial(_)
+                | Command::Turn(_)
+                | Command::Keep
+                | Command::Finish,
+            )
+            | None => {}
+        }
+    }
+
     fn absorb_trial(&mut self, trial: Trial) {
         let silent = trial.result.completed == 0 && !trial.result.interrupted;
         let warmup = trial.purpose == Purpose::Warmup;
         let reason = silent.then(|| no_answer(&trial));
         self.run.trials.push(trial);
+        self.events.extend(cells::seen(&self.run).map(|seen| Event::CellDone { seen: Box::new(seen) }));
         if let (Some(reason), true) = (reason, warmup) {
             self.stop(RunEnd::Failed { reason });
         }
     }
 
     fn absorb_restored(&mut self, state: ChangeState, detail: String) {
-        let turned = self.knob_in_force().is_some();
-        if let (Some(change), true) = (self.run.changes.last_mut(), turned) {
+        let knob = self.in_force.pop().flatten();
+        if let Some(change) = self.run.changes.iter_mut().find(|c| Some(&c.knob) == knob.as_ref()) {
             change.state = state;
         }
         if state == ChangeState::Conflict {
             self.miss(Gap::new("undo", "", detail));
         }
-    }
-
-    /// The knob of the last change, if it is one of the proof.
-    fn knob_in_force(&self) -> Option<&Change> {
-        self.run.changes.last().filter(|c| Some(&c.knob) == self.knob.as_ref())
     }
 
     fn absorb_failure(&mut self, reason: String) {
@@ -267,7 +298,10 @@ impl Session {
                     rounds.give_up(index, &mut self.queue);
                 }
             }
-            Some(Command::Restore) => self.miss(Gap::new("undo", "", format!("{reason}; run `prony undo`"))),
+            Some(Command::Restore) => {
+                self.in_force.pop();
+                self.miss(Gap::new("undo", "", format!("{reason}; run `prony undo`")));
+            }
             Some(
                 Command::Survey
                 | Command::Listen
@@ -286,12 +320,16 @@ impl Session {
             return;
         }
         self.queue.clear();
-        self.queue.push_back(Command::Restore);
+        self.restore_all();
         if self.run.diagnosis.is_none() && self.run.level(Level::At).is_some() {
             self.diagnose();
         }
         self.run.end = end;
         self.stage = Stage::End;
+    }
+
+    fn restore_all(&mut self) {
+        self.queue.extend(self.in_force.iter().map(|_| Command::Restore));
     }
 
     fn stage(&mut self, stage: Stage, name: &str, detail: impl Into<String>) {
@@ -302,6 +340,7 @@ impl Session {
     fn done(&mut self) {
         self.run.end = RunEnd::Done;
         self.stage = Stage::End;
+        self.restore_all();
     }
 
     fn advance(&mut self) {
@@ -311,10 +350,14 @@ impl Session {
                 self.queue.extend([Command::Listen, Command::Survey]);
             }
             Stage::Survey => {
+                self.stage = Stage::Hold;
+                self.queue.extend(self.held.iter().cloned().map(Command::Turn));
+            }
+            Stage::Hold => {
                 self.stage(Stage::Warmup, "load", "warm up");
                 let sized = match &self.goal {
                     Goal::Limit(goal) => goal.largest(&self.base),
-                    Goal::Diagnose { .. } | Goal::Prove { .. } => self.base.clone(),
+                    Goal::Cells(_) | Goal::Diagnose { .. } | Goal::Prove { .. } => self.base.clone(),
                 };
                 self.queue.push_back(levels::warmup(&sized, &self.effort));
             }
@@ -328,7 +371,7 @@ impl Session {
             Stage::Intervene => self.after_interventions(),
             Stage::Search => self.search_on(),
             Stage::Prove => self.after_proof(),
-            Stage::Keep | Stage::End => self.done(),
+            Stage::Cells | Stage::Keep | Stage::End => self.done(),
         }
     }
 
@@ -339,6 +382,10 @@ impl Session {
                 let detail = format!("search {what}, {} at most", goal.budget);
                 self.search = Some(LimitSearch::new(&self.base, *goal, &self.run, &self.effort));
                 self.stage(Stage::Search, "load", detail);
+            }
+            Goal::Cells(tasks) => {
+                self.stage(Stage::Cells, "experiment", format!("{} cells, in random order", tasks.len()));
+                self.queue = cells::commands(tasks);
             }
             Goal::Prove { remedy: Remedy::Chosen(knob), .. } => self.prove(Some(knob)),
             Goal::Prove { remedy: Remedy::Nothing, .. } => self.prove(None),
@@ -359,7 +406,7 @@ impl Session {
         let verdict = diagnosis.verdict.clone();
         let (intervene, budget) = match self.goal {
             Goal::Diagnose { intervene, budget } => (intervene, budget),
-            Goal::Prove { .. } | Goal::Limit(_) => (true, BUDGET),
+            Goal::Prove { .. } | Goal::Limit(_) | Goal::Cells(_) => (true, BUDGET),
         };
         self.run.interventions =
             if intervene { prony_diagnose::plan_interventions(&self.run, diagnosis) } else { vec![] };
@@ -386,7 +433,7 @@ impl Session {
         }
         match &self.goal {
             Goal::Prove { .. } => self.prove_the_diagnosed(),
-            Goal::Limit(_) | Goal::Diagnose { .. } => self.done(),
+            Goal::Limit(_) | Goal::Cells(_) | Goal::Diagnose { .. } => self.done(),
         }
     }
 
@@ -415,7 +462,7 @@ impl Session {
     fn after_proof(&mut self) {
         let earlier = match self.goal {
             Goal::Prove { earlier, .. } => earlier,
-            Goal::Limit(_) | Goal::Diagnose { .. } => EarlierAa::default(),
+            Goal::Limit(_) | Goal::Cells(_) | Goal::Diagnose { .. } => EarlierAa::default(),
         };
         let proof = proofs::conclude(&self.run, self.knob.clone(), self.seed, earlier);
         let better = proof.verdict == prony_model::ProofVerdict::Better;

@@ -61,7 +61,8 @@ pub fn blocks(run: &Run) -> Vec<(u32, Arm, Seen)> {
         | Purpose::Inspect
         | Purpose::Intervention { .. }
         | Purpose::Curve
-        | Purpose::Load => None,
+        | Purpose::Load
+        | Purpose::Cell { .. } => None,
     };
     run.trials.iter().filter_map(of).collect()
 }

@@ -10,6 +10,7 @@ pub mod change_points;
 pub mod compare;
 pub mod curve;
 pub mod elasticity;
+pub mod experiment;
 pub mod fluctuation;
 pub mod histogram;
 #[cfg(test)]

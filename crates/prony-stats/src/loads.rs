@@ -168,6 +168,7 @@ fn as_found(purpose: &Purpose) -> Option<&'static str> {
         Purpose::Load => Some("load"),
         Purpose::Warmup
         | Purpose::Inspect
+        | Purpose::Cell { .. }
         | Purpose::Intervention { arm: Arm::B, .. }
         | Purpose::Proof { arm: Arm::B, .. } => None,
     }

@@ -85,6 +85,18 @@ pub fn read(ctx: &Context<'_>, id: &KnobId) -> Result<String, TuneError> {
     (info.read)(ctx, item)
 }
 
+/// Whether a knob could be turned, found out without turning it: the present value, which is `knob.value` itself when there
+/// is nothing to turn.
+pub fn rehearse(ctx: &Context<'_>, knob: &Knob) -> Result<String, TuneError> {
+    owners::check(&ctx.roots.proc, &knob.id)?;
+    let (info, item) = knob::find(&knob.id);
+    match (info.plan)(ctx, item, &knob.value) {
+        Ok(plan) => Ok(plan.before),
+        Err(TuneError::Unchanged { .. }) => Ok(knob.value.clone()),
+        Err(e) => Err(e),
+    }
+}
+
 /// Turns a knob: journal first, then the change, then a look whether it took effect. When it did not, it is undone at
 /// once. `knob.host` is not looked at: the context says where.
 pub fn apply(ctx: &Context<'_>, knob: &Knob, journal: &Journal) -> Result<Applied, TuneError> {

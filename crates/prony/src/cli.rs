@@ -4,11 +4,13 @@ mod calibrate_args;
 mod compare_args;
 mod limit_args;
 mod load_args;
+mod run_args;
 
 pub(crate) use calibrate_args::CalibrateArgs;
 pub(crate) use compare_args::CompareArgs;
 pub(crate) use limit_args::LimitArgs;
 pub(crate) use load_args::{ArrivalsArg, ConnectionArgs, LoadArgs, RequestArgs, ShowArgs, TlsArgs};
+pub(crate) use run_args::RunArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use prony_model::{Nanos, Rate};
@@ -43,6 +45,8 @@ pub(crate) enum Command {
     Diagnose(DiagnoseArgs),
     /// Apply one remedy, prove it, undo it (or keep it)
     Tune(TuneArgs),
+    /// A planned matrix of trials: effects with intervals, and what became of what was expected
+    Run(Box<RunArgs>),
     /// Is B different from A? Two recorded runs, a knob tried live, or a history of runs
     Compare(Box<CompareArgs>),
     /// Show a recorded run: html, md, json, csv, junit, text

@@ -28,3 +28,8 @@ pub(crate) fn runs() -> Result<PathBuf> {
         .with_context(|| format!("cannot make {}; name another folder with PRONY_HOME", runs.display()))?;
     Ok(runs)
 }
+
+/// Finished cells and results of experiments.
+pub(crate) fn experiments() -> PathBuf {
+    folder().join("experiments")
+}

@@ -5,6 +5,7 @@ mod calibrate;
 mod cli;
 mod compare;
 mod doctor;
+mod experiment;
 mod home;
 mod lab;
 mod limit;
@@ -84,6 +85,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Tune(args) => measure::tune(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Run(args) => experiment::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Undo(args) => undo::run(&args),
         Command::Doctor(args) => doctor::run(&args),

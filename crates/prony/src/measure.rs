@@ -118,10 +118,7 @@ pub(crate) fn measure_all(
 ) -> Result<Vec<Measured>> {
     let mut stack = source::stack(name)?;
     choose(&mut stack, choice);
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("cannot catch Ctrl-C")?;
-    }
+    let interrupted = interrupts()?;
     let mut progress = Progress::new(output.quiet, !output.json);
     let lab = match &stack.lab {
         Some(_) => Some(LabGuard::up(&stack, &mut progress)?),
@@ -138,6 +135,15 @@ pub(crate) fn measure_all(
         lab.down()?;
     }
     measured
+}
+
+/// Set when the user presses Ctrl-C, or asks to end in another way.
+pub(crate) fn interrupts() -> Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("cannot catch Ctrl-C")?;
+    }
+    Ok(interrupted)
 }
 
 fn until_one_fails(goals: &[Goal], one: &mut dyn FnMut(usize, &Goal) -> Result<Measured>) -> Result<Vec<Measured>> {
@@ -171,27 +177,47 @@ fn on_stack(
     progress: &mut Progress,
     interrupted: &AtomicBool,
 ) -> Result<Measured> {
-    let base = load::base_plan(&stack, load::seed(choice.seed))?;
+    let effort = if choice.quick { Effort::quick() } else { Effort::default() };
+    let (seed, record) = (load::seed(choice.seed), output.record.clone());
+    let sitting = Sitting { stack, goal, held: Vec::new(), effort, seed, record };
+    sit(sitting, &mut |event| progress.show(event), interrupted)
+}
+
+/// A session on a stack that is up.
+pub(crate) struct Sitting {
+    pub stack: Stack,
+    pub goal: Goal,
+    /// Knobs that stay turned from before the warm-up to the end.
+    pub held: Vec<Knob>,
+    pub effort: Effort,
+    pub seed: u64,
+    /// Where it is recorded; none: the runs folder.
+    pub record: Option<PathBuf>,
+}
+
+/// Runs a session and records it.
+pub(crate) fn sit(sitting: Sitting, watcher: &mut dyn FnMut(&Event), interrupted: &AtomicBool) -> Result<Measured> {
+    let Sitting { stack, goal, held, effort, seed, record } = sitting;
+    let base = load::base_plan(&stack, seed)?;
     let run = new_run(stack.clone());
-    let record = record_path(output, &run)?;
+    let record = record_path(record, &run)?;
     let writer = match prony_record::Writer::create(&record, &run) {
         Ok(writer) => Some(writer),
         Err(e) => {
-            progress.show(&Event::Note { text: format!("{e}; the run goes on without a record") });
+            watcher(&Event::Note { text: format!("{e}; the run goes on without a record") });
             None
         }
     };
     let recorded = writer.is_some().then_some(record);
-    let effort = if choice.quick { Effort::quick() } else { Effort::default() };
     let agents = prony_session::connect(&stack, &home::journal());
-    let session = Session::new(goal, effort.clone(), base, run);
-    let run = prony_session::drive(session, agents, &effort, writer, &mut |event| progress.show(event), interrupted)?;
+    let session = Session::new(goal, effort.clone(), base, run).holding(held);
+    let run = prony_session::drive(session, agents, &effort, writer, watcher, interrupted)?;
     Ok(Measured { run, record: recorded })
 }
 
-fn record_path(output: &OutputArgs, run: &Run) -> Result<PathBuf> {
-    match &output.record {
-        Some(path) => Ok(path.clone()),
+fn record_path(named: Option<PathBuf>, run: &Run) -> Result<PathBuf> {
+    match named {
+        Some(path) => Ok(path),
         None => Ok(home::runs()?.join(format!("{}.prony", run.id))),
     }
 }
@@ -209,12 +235,12 @@ fn new_run(stack: Stack) -> Run {
     }
 }
 
-fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
 }
 
 /// `20261120-231501-1a2b`: sorts by time; the last part tells apart runs of the same second.
-fn run_id(unix_ms: u64) -> String {
+pub(crate) fn run_id(unix_ms: u64) -> String {
     let Utc { year, month, day, hour, minute, second } = Utc::from_unix_ms(unix_ms);
     let tail = (unix_ms % 1000 * 65 + u64::from(std::process::id())) & 0xffff;
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}-{tail:04x}")
@@ -293,19 +319,19 @@ fn exit(Measured { run, .. }: &Measured) -> Exit {
 }
 
 /// A lab that is taken down when the run is over, also when it ends by an error.
-struct LabGuard {
-    up: UpLab,
+pub(crate) struct LabGuard {
+    pub up: UpLab,
     down: bool,
 }
 
 impl LabGuard {
-    fn up(stack: &Stack, progress: &mut Progress) -> Result<Self> {
+    pub fn up(stack: &Stack, progress: &mut Progress) -> Result<Self> {
         progress.show(&Event::Stage { name: "lab".to_string(), detail: format!("bring up: {}", stack.name) });
         let up = prony_lab::up(stack, &|_| {})?;
         Ok(Self { up, down: false })
     }
 
-    fn down(mut self) -> Result<()> {
+    pub fn down(mut self) -> Result<()> {
         self.down = true;
         prony_lab::down(&self.up.id).context("the lab is not fully down; run `prony lab down`")
     }

@@ -17,6 +17,8 @@ pub(crate) struct Progress {
     /// The interval as it was shown last.
     interval: String,
     label: String,
+    /// How far an experiment is, behind every trial.
+    left: String,
     /// Facts whose absence was told already, on whichever host.
     told: BTreeSet<String>,
 }
@@ -25,7 +27,20 @@ impl Progress {
     /// Progress on stderr, or none; with the interval of a search, or without.
     pub fn new(quiet: bool, intervals: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        Self { terminal, quiet, intervals, interval: String::new(), label: String::new(), told: BTreeSet::new() }
+        Self {
+            terminal,
+            quiet,
+            intervals,
+            interval: String::new(),
+            label: String::new(),
+            left: String::new(),
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// How far an experiment is: shown with every trial from here on.
+    pub fn set_left(&mut self, left: String) {
+        self.left = left;
     }
 
     /// Shows one event. A note is shown even when progress is not wanted.
@@ -41,21 +56,23 @@ impl Progress {
             Event::TrialStarted { label, seconds, .. } => {
                 self.label.clone_from(label);
                 if self.terminal {
-                    let interval = &self.interval;
-                    write!(err, "{}           {label} ({seconds:.1} s) ...   {interval}", self.wipe())
+                    let (interval, left) = (&self.interval, &self.left);
+                    write!(err, "{}           {label} ({seconds:.1} s) ...   {interval}{left}", self.wipe())
                 } else {
                     Ok(())
                 }
             }
             Event::TrialDone { good_per_s, p99_us, errors, .. } => {
                 let errors = if *errors > 0 { format!(", {errors} errors") } else { String::new() };
-                let (wipe, label) = (self.wipe(), &self.label);
-                writeln!(err, "{wipe}           {label:<44} {good_per_s:>9.0}/s  p99 {:>8.2} ms{errors}", p99_us / 1e3)
+                let (wipe, label, left) = (self.wipe(), &self.label, &self.left);
+                let left = if left.is_empty() { String::new() } else { format!("   {left}") };
+                let p99_ms = p99_us / 1e3;
+                writeln!(err, "{wipe}           {label:<44} {good_per_s:>9.0}/s  p99 {p99_ms:>8.2} ms{errors}{left}")
             }
             Event::Missing { gap } if self.told.insert(gap.fact.clone()) => {
                 writeln!(err, "{}           {}", self.wipe(), gap_line(gap))
             }
-            Event::Missing { .. } => Ok(()),
+            Event::Missing { .. } | Event::CellDone { .. } => Ok(()),
             Event::Narrowed { .. } => self.narrowed(event, &mut err),
         };
         let _ = err.flush();

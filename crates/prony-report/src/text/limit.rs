@@ -1,6 +1,6 @@
 //! What a search for the limit found, for a terminal: the answers, what else was found, the load curve as a table.
 
-use super::{Style, wrap};
+use super::{Style, table, wrap};
 use crate::number::{self, NONE};
 use crate::view::{LimitView, ReportData};
 use prony_model::Run;
@@ -61,17 +61,4 @@ fn axis(found: &LimitView) -> Vec<Vec<String>> {
         rows.push(vec![number::count(p.value), p.held.clone(), p.measured.clone(), good, note]);
     }
     rows
-}
-
-/// Columns to the right, each as wide as its widest cell; empty columns are left out.
-fn table(title: &str, rows: &[Vec<String>], style: Style) -> String {
-    let Some(head) = rows.first() else { return String::new() };
-    let width = |i: usize| rows.iter().filter_map(|row| row.get(i)).map(|cell| cell.chars().count()).max().unwrap_or(0);
-    let used = |i: &usize| rows.iter().skip(1).any(|row| row.get(*i).is_some_and(|cell| !cell.is_empty()));
-    let columns: Vec<(usize, usize)> = (0..head.len()).filter(used).map(|i| (i, width(i))).collect();
-    let line = |row: &Vec<String>| {
-        let cell = |(i, width): &(usize, usize)| format!("{:>width$}", row.get(*i).map_or("", String::as_str));
-        format!("  {}\n", columns.iter().map(cell).collect::<Vec<_>>().join("  ").trim_end())
-    };
-    format!("\n{}\n{}", style.bold(&super::clean(title)), rows.iter().map(line).collect::<String>())
 }

@@ -144,6 +144,7 @@ fn figures_of_load(trial: &Trial) -> Vec<Figure> {
         | Purpose::Intervention { .. }
         | Purpose::Proof { .. }
         | Purpose::Curve
+        | Purpose::Cell { .. }
         | Purpose::Load => "throughput",
     };
     let (shown, tone) = if held.is_empty() { (load, Tone::Plain) } else { (held, Tone::Warn) };

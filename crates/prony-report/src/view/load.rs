@@ -37,6 +37,7 @@ pub(super) fn curve(run: &Run, cpu_host: Option<&str>) -> Vec<CurvePoint> {
                 | Purpose::Inspect
                 | Purpose::Intervention { .. }
                 | Purpose::Proof { .. }
+                | Purpose::Cell { .. }
                 | Purpose::Load => return None,
             };
             Some(point(run, trial, level, label, cpu_host))
@@ -126,6 +127,7 @@ fn purpose(run: &Run, purpose: &Purpose) -> String {
         Purpose::Proof { block, arm } => format!("proof: block {}, {}", block + 1, names::arm(*arm)),
         Purpose::Curve => "load curve".to_string(),
         Purpose::Load => "load".to_string(),
+        Purpose::Cell { cell, repeat } => format!("experiment: cell {}, repeat {}", cell + 1, repeat + 1),
     }
 }
 

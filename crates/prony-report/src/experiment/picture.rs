@@ -1,0 +1,186 @@
+//! The picture of an experiment: a point with its interval for each cell, levels from left to right, a line for each level of
+//! another factor. Plain SVG that needs no other file.
+//!
+//! Invariant: the axis begins at 0, so that a small difference looks small.
+
+use crate::number;
+use prony_model::experiment::{CellRow, Design, Experiment, ExperimentResult, Plot, Plotted};
+
+/// Size of the picture and of its margins, in pixels. Guesses that fit a page.
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 400.0;
+const LEFT: f64 = 80.0;
+const RIGHT: f64 = 180.0;
+const TOP: f64 = 44.0;
+const BOTTOM: f64 = 56.0;
+/// Lines of the grid.
+const STEPS: u32 = 5;
+/// Colours that people who see no red or no green tell apart: Okabe, Ito 2008, "Color universal design".
+const COLOURS: [&str; 7] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"];
+
+/// A point of a line.
+struct Point {
+    x: usize,
+    value: f64,
+    ends: Option<(f64, f64)>,
+}
+
+/// What is drawn.
+struct Chart {
+    title: String,
+    x_name: String,
+    y_name: String,
+    levels: Vec<String>,
+    lines: Vec<(String, Vec<Point>)>,
+    top: f64,
+}
+
+/// The picture; none when no cell has a value, or there is nothing to put from left to right.
+pub fn svg(result: &ExperimentResult) -> Option<String> {
+    let chart = chart(result)?;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n"
+    );
+    out.push_str(&label(LEFT, 22.0, "start", &format!("{}: {}", chart.title, chart.y_name)));
+    out.push_str(&grid(&chart));
+    for (number, (name, points)) in chart.lines.iter().enumerate() {
+        out.push_str(&line(&chart, COLOURS[number % COLOURS.len()], points));
+        if chart.lines.len() > 1 {
+            let y = TOP + 16.0 * number as f64;
+            let x = WIDTH - RIGHT + 16.0;
+            let colour = COLOURS[number % COLOURS.len()];
+            out.push_str(&format!("<circle cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"4\" fill=\"{colour}\"/>\n"));
+            out.push_str(&label(x + 10.0, y + 4.0, "start", name));
+        }
+    }
+    out.push_str("</svg>\n");
+    Some(out)
+}
+
+fn chart(result: &ExperimentResult) -> Option<Chart> {
+    let experiment = &result.experiment;
+    let plot = experiment.plot.clone().or_else(|| default_plot(experiment))?;
+    let levels = experiment.names_of(&plot.x).ok()?;
+    let of_x = |number: usize, row: &CellRow| place(experiment, &plot.x, &levels, number, row);
+    let names = plot.by.as_ref().and_then(|by| experiment.names_of(by).ok()).unwrap_or_else(|| vec![String::new()]);
+    let lines: Vec<(String, Vec<Point>)> = names
+        .iter()
+        .map(|name| {
+            let mine = |row: &CellRow| match &plot.by {
+                Some(by) => level(experiment, by, row).is_some_and(|level| level == *name),
+                None => true,
+            };
+            let points = result.cells.iter().enumerate().filter(|(_, row)| !row.placebo && mine(row));
+            let name = plot.by.as_ref().map_or(String::new(), |by| format!("{by} {name}"));
+            (name, points.filter_map(|(number, row)| point(plot.y, of_x(number, row)?, row)).collect())
+        })
+        .collect();
+    let highest = |p: &Point| p.ends.map_or(p.value, |(_, high)| high.max(p.value));
+    let top = lines.iter().flat_map(|(_, points)| points.iter().map(highest)).fold(0.0, f64::max);
+    let y_name = match plot.y {
+        Plotted::Value => result.unit.clone(),
+        Plotted::P99 => "p99 in ms".to_string(),
+    };
+    (top > 0.0).then(|| Chart {
+        title: experiment.name.clone(),
+        x_name: plot.x,
+        y_name,
+        levels,
+        lines,
+        top: top * 1.08,
+    })
+}
+
+/// The first factor that is varied, and a line for each level of the second one of a full design.
+fn default_plot(experiment: &Experiment) -> Option<Plot> {
+    if experiment.design == Design::Rows {
+        return Some(Plot { x: "row".to_string(), by: None, y: Plotted::Value });
+    }
+    let mut varied = experiment.factors.iter().filter(|f| f.levels.len() > 1).map(|f| f.name.clone());
+    let x = varied.next()?;
+    let by = varied.next().filter(|_| experiment.design == Design::Full);
+    Some(Plot { x, by, y: Plotted::Value })
+}
+
+fn level(experiment: &Experiment, factor: &str, row: &CellRow) -> Option<String> {
+    let at = experiment.factors.iter().position(|f| f.name == factor)?;
+    row.levels.get(at).cloned()
+}
+
+fn place(experiment: &Experiment, x: &str, levels: &[String], number: usize, row: &CellRow) -> Option<usize> {
+    if x == "row" && experiment.design == Design::Rows {
+        return Some(number);
+    }
+    let level = level(experiment, x, row)?;
+    levels.iter().position(|l| *l == level)
+}
+
+fn point(y: Plotted, x: usize, row: &CellRow) -> Option<Point> {
+    match y {
+        Plotted::Value => {
+            let seen = row.value?;
+            Some(Point { x, value: seen.value, ends: seen.low.zip(seen.high) })
+        }
+        Plotted::P99 => Some(Point { x, value: row.p99_us? / 1e3, ends: None }),
+    }
+}
+
+impl Chart {
+    fn x(&self, level: usize) -> f64 {
+        LEFT + (WIDTH - LEFT - RIGHT) * (level as f64 + 0.5) / self.levels.len() as f64
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - (value / self.top).clamp(0.0, 1.0))
+    }
+}
+
+fn grid(chart: &Chart) -> String {
+    let mut out = String::new();
+    for step in 0..=STEPS {
+        let value = chart.top * f64::from(step) / f64::from(STEPS);
+        let y = chart.y(value);
+        let end = WIDTH - RIGHT;
+        out.push_str(&format!("<path d=\"M{LEFT} {y:.1}H{end}\" stroke=\"#ddd\"/>\n"));
+        out.push_str(&label(
+            LEFT - 8.0,
+            y + 4.0,
+            "end",
+            &number::plain(if value >= 100.0 { value.round() } else { value }),
+        ));
+    }
+    for (at, name) in chart.levels.iter().enumerate() {
+        out.push_str(&label(chart.x(at), HEIGHT - BOTTOM + 18.0, "middle", name));
+    }
+    out.push_str(&label((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 12.0, "middle", &chart.x_name));
+    out
+}
+
+fn line(chart: &Chart, colour: &str, points: &[Point]) -> String {
+    let path: Vec<String> = points.iter().map(|p| format!("{:.1} {:.1}", chart.x(p.x), chart.y(p.value))).collect();
+    // Cells that share a level differ in a third factor: a line through them would mean nothing.
+    let shared = points.iter().enumerate().any(|(at, p)| points[..at].iter().any(|other| other.x == p.x));
+    let mut out = match path.is_empty() || shared {
+        true => String::new(),
+        false => format!("<path d=\"M{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>\n", path.join("L")),
+    };
+    for point in points {
+        let (x, y) = (chart.x(point.x), chart.y(point.value));
+        out.push_str(&format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"/>\n"));
+        if let Some((low, high)) = point.ends {
+            let (low, high) = (chart.y(low), chart.y(high));
+            out.push_str(&format!(
+                "<path d=\"M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h8M{:.1} {high:.1}h8\" stroke=\"{colour}\"/>\n",
+                x - 4.0,
+                x - 4.0
+            ));
+        }
+    }
+    out
+}
+
+fn label(x: f64, y: f64, anchor: &str, text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>\n")
+}

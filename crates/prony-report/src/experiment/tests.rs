@@ -1,0 +1,132 @@
+//! What a reader sees of an experiment.
+
+use super::*;
+use expect_test::{Expect, expect};
+use prony_model::experiment::{CellSeen, Experiment};
+use prony_stats::experiment::{Ran, conclude};
+
+const FILE: &str = r#"
+name = "keepalive"
+stack = "proxy"
+expectation = "kept connections save a handshake"
+repeats = 3
+[[factor]]
+name = "keepalive"
+knob = "lb:nginx.upstream_keepalive"
+levels = ["off", 64]
+[[factor]]
+name = "log"
+knob = "lb:nginx.access_log"
+levels = ["off"]
+[[expect]]
+factor = "keepalive"
+to = 64
+change = "same"
+"#;
+
+/// Thousandths by which a cell differs in each repeat; none differs over all repeats.
+const NOISE: [[f64; 3]; 3] = [[0.0, 1.0, -1.0], [1.0, -1.0, 0.0], [-1.0, 0.0, 1.0]];
+
+/// A result whose cells show these rates in every repeat, nearly.
+fn result(rates: &[f64]) -> ExperimentResult {
+    let experiment = Experiment::parse("e.toml", FILE).expect("a good file");
+    let mut seen = Vec::new();
+    for repeat in 0..experiment.repeats {
+        for (cell, rate) in (0u32..).zip(rates) {
+            let value = Some(rate * (1.0 + NOISE[repeat as usize][cell as usize] / 1000.0));
+            seen.push(CellSeen { cell, repeat, value, ..CellSeen::default() });
+        }
+    }
+    let ran =
+        Ran { seed: 7, stack: "a lab".to_string(), entry: Some("lb".to_string()), notes: vec!["a note".to_string()] };
+    conclude(&experiment, &seen, ran)
+}
+
+fn check(rates: &[f64], want: Expect) {
+    want.assert_eq(&text(&result(rates), Style::Plain));
+}
+
+#[test]
+fn a_gain_is_shown_with_its_interval_and_the_broken_expectation() {
+    check(
+        &[1000.0, 1500.0, 1000.0],
+        expect![[r#"
+            keepalive: 3 cells, each 3 times, in random order (seed 7)
+              In all cells: log off.
+
+            Cells: good requests/s on a lab
+                keepalive  requests/s   95 % interval
+                      off       1,000    998 to 1,002
+                       64       1,500  1,496 to 1,504
+              off (again)       1,000    998 to 1,002
+
+            Effects, corrected by Holm for their number
+                 factor  from  to   effect       95 % interval      p  result
+              keepalive   off  64  +50.0 %  +49.4 % to +50.6 %  0.000    more
+
+            A against A
+              The first cell against itself, among the others in the same random order: 0.0 % (-0.4 % to +0.4
+              %); no effect, as it should be.
+
+            Conclusion
+              written before  kept connections save a handshake
+              expected  keepalive from off to 64 changes nothing by more than 5.0 %: NOT as expected
+              observed  +50 % (+49 % to +51 %)
+              why       the CPU time of the hosts could not be read, so the figures do not say why
+
+            To know
+              - a note
+        "#]],
+    );
+}
+
+#[test]
+fn no_effect_is_a_result() {
+    check(
+        &[1000.0, 1000.2, 1000.0],
+        expect![[r#"
+            keepalive: 3 cells, each 3 times, in random order (seed 7)
+              In all cells: log off.
+
+            Cells: good requests/s on a lab
+                keepalive  requests/s  95 % interval
+                      off       1,000   998 to 1,002
+                       64       1,000   998 to 1,003
+              off (again)       1,000   998 to 1,002
+
+            Effects, corrected by Holm for their number
+                 factor  from  to  effect     95 % interval      p                        result
+              keepalive   off  64   0.0 %  -0.4 % to +0.5 %  0.860  no effect larger than 0.45 %
+
+            A against A
+              The first cell against itself, among the others in the same random order: 0.0 % (-0.4 % to +0.4
+              %); no effect, as it should be.
+
+            Conclusion
+              written before  kept connections save a handshake
+              expected  keepalive from off to 64 changes nothing by more than 5.0 %: as expected
+              observed  no effect larger than 0.5 %: +0.0 % (-0.4 % to +0.5 %)
+              why       the CPU time of the hosts could not be read, so the figures do not say why
+
+            To know
+              - a note
+        "#]],
+    );
+}
+
+#[test]
+fn a_page_has_its_table_and_names_its_picture() {
+    let page = markdown(&result(&[1000.0, 1500.0, 1000.0]), Some("a.svg"));
+    for want in ["# keepalive", "## Expected", "| keepalive |", "![keepalive](a.svg)", "NOT as expected", "- a note"] {
+        assert!(page.contains(want), "{want} is missing: {page}");
+    }
+    assert!(json(&result(&[1000.0, 1500.0, 1000.0])).contains("\"schema\": \"prony.experiment/1\""));
+}
+
+#[test]
+fn a_picture_has_a_point_for_each_cell_and_none_is_drawn_of_nothing() {
+    let picture = svg(&result(&[1000.0, 1500.0, 1000.0])).expect("there are values");
+    assert_eq!(picture.matches("<circle").count(), 2, "the placebo is none: {picture}");
+    assert!(picture.starts_with("<svg ") && picture.trim_end().ends_with("</svg>"));
+    assert_eq!(svg(&result(&[])), None);
+}

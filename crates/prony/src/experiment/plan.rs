@@ -1,0 +1,209 @@
+//! From the flags and the file to what will run: the cells on their stacks, and how long they take.
+//!
+//! Nothing is built and nothing is sent. Invariant: what passes here has a stack, a load and known knobs for every cell.
+
+use crate::cli::RunArgs;
+use crate::{BadArgument, load, source};
+use anyhow::{Context, Result};
+use prony_lab::LabError;
+use prony_model::experiment::Find;
+use prony_model::{Experiment, InputError, Knob, LoadPlan, Nanos, Stack, Workload};
+use prony_session::Effort;
+use std::path::Path;
+
+/// Seconds that a session takes besides its trials: listening, the survey, and what the agents do. A guess from runs of labs.
+const SESSION_S: f64 = 3.0;
+/// Building a lab and taking it down, and turning a knob and putting it back. Guesses; nginx takes about as long to reload.
+const LAB_S: f64 = 4.0;
+const KNOB_S: f64 = 0.8;
+/// What a trial takes besides its times.
+const TRIAL_S: f64 = 0.3;
+/// With `--quick`.
+const QUICK_DURATION: Nanos = Nanos::from_millis(1000);
+const QUICK_SETTLE: Nanos = Nanos::from_millis(300);
+const QUICK_REPEATS: u32 = 3;
+const QUICK_BUDGET_MIN: Nanos = Nanos::from_millis(10_000);
+
+/// One cell on its stack.
+pub(super) struct PlannedCell {
+    /// In words.
+    pub label: String,
+    /// With the workload and the lab of the cell.
+    pub stack: Stack,
+    /// What is turned for it.
+    pub knobs: Vec<Knob>,
+    /// What is sent.
+    pub plan: LoadPlan,
+    /// Cells of one group share a lab.
+    pub group: usize,
+}
+
+/// Everything that will run.
+pub(super) struct Planned {
+    pub experiment: Experiment,
+    pub stack: Stack,
+    /// The cells, the placebo last.
+    pub cells: Vec<PlannedCell>,
+    pub effort: Effort,
+    /// Named by a flag or the file.
+    pub seed: Option<u64>,
+    pub notes: Vec<String>,
+}
+
+impl Planned {
+    /// Reads the experiment and its stack, and checks every cell.
+    pub fn read(args: &RunArgs) -> Result<Self> {
+        let file = args.experiment.display().to_string();
+        let text = std::fs::read_to_string(&args.experiment).map_err(|e| {
+            BadArgument::error(format!(
+                "cannot read {file}: {e}; name an experiment file, like those in `experiments/`"
+            ))
+        })?;
+        let mut experiment = Experiment::parse(&file, &text)?;
+        choose(&mut experiment, args);
+        let named = args.stack.clone().unwrap_or_else(|| beside(&args.experiment, &experiment.stack));
+        let mut stack = source::stack(&named).with_context(|| format!("{file}: stack = \"{}\"", experiment.stack))?;
+        stack.owned |= args.owned;
+        let seed = args.seed.or(experiment.seed);
+        let effort = if args.quick { Effort::quick() } else { Effort::default() };
+        let cells = cells(&experiment, &stack, &file, &text)?;
+        let notes =
+            if args.quick { vec!["short trials (--quick): intervals are wider".to_string()] } else { Vec::new() };
+        Ok(Self { experiment, stack, cells, effort, seed, notes })
+    }
+
+    /// Groups of cells, by number.
+    pub fn groups(&self) -> Vec<usize> {
+        self.cells.iter().map(|cell| cell.group).collect()
+    }
+
+    /// The first cell of a group.
+    pub fn first_of(&self, group: usize) -> Option<&PlannedCell> {
+        self.cells.iter().find(|cell| cell.group == group)
+    }
+
+    /// Whether many cells run in one session.
+    pub fn shares_sessions(&self) -> bool {
+        self.experiment.find == Find::Measure
+    }
+
+    /// Seconds that a cell takes once.
+    pub fn cell_s(&self, cell: &PlannedCell) -> f64 {
+        let knobs = cell.knobs.len() as f64 * KNOB_S;
+        let trial = match self.shares_sessions() {
+            true => self.experiment.settle.as_secs_f64() + self.experiment.duration.as_secs_f64() + TRIAL_S,
+            false => self.experiment.budget.as_secs_f64() + self.session_s(),
+        };
+        trial + knobs
+    }
+
+    /// Seconds that a session takes besides its cells.
+    pub fn session_s(&self) -> f64 {
+        SESSION_S + self.effort.warmup.as_secs_f64()
+    }
+
+    /// Seconds that a batch takes besides its cells.
+    pub fn batch_s(&self, lab: bool) -> f64 {
+        let session = if self.shares_sessions() { self.session_s() } else { 0.0 };
+        session + if lab { LAB_S } else { 0.0 }
+    }
+
+    /// Whether a lab is built anew for each batch: only when labs differ, so that each repeat draws its own.
+    pub fn rebuilds(&self) -> bool {
+        self.stack.lab.is_some() && self.cells.iter().any(|cell| cell.group > 0)
+    }
+}
+
+fn choose(experiment: &mut Experiment, args: &RunArgs) {
+    if args.quick {
+        experiment.duration = experiment.duration.min(QUICK_DURATION);
+        experiment.settle = experiment.settle.min(QUICK_SETTLE);
+        experiment.repeats = experiment.repeats.min(QUICK_REPEATS);
+        experiment.budget = Nanos(experiment.budget.0 / 3).max(QUICK_BUDGET_MIN);
+    }
+    if let Some(repeats) = args.repeats {
+        experiment.repeats = repeats.max(1);
+    }
+}
+
+/// A stack that the file names is looked for beside it first.
+fn beside(experiment: &Path, stack: &str) -> String {
+    let path = experiment.parent().map(|folder| folder.join(stack)).filter(|path| path.is_file());
+    path.map_or_else(|| stack.to_string(), |path| path.display().to_string())
+}
+
+fn cells(experiment: &Experiment, stack: &Stack, file: &str, text: &str) -> Result<Vec<PlannedCell>> {
+    let mut labs: Vec<Stack> = Vec::new();
+    let mut planned = Vec::new();
+    let cells = experiment.cells();
+    let placebo = cells.first().filter(|_| experiment.placebo);
+    for (number, cell) in cells.iter().chain(placebo).enumerate() {
+        let applied = experiment.apply(stack, cell).map_err(|message| mistake(file, text, message))?;
+        let lab = Stack { workload: Workload::default(), ..applied.stack.clone() };
+        let group = labs.iter().position(|known| *known == lab).unwrap_or(labs.len());
+        if group == labs.len() {
+            check_lab(&applied.stack, &experiment.label(cell))?;
+            labs.push(lab);
+        }
+        let plan = load::plan_of(&applied.stack, 0)?;
+        let plan = LoadPlan { warmup: experiment.settle, duration: experiment.duration, ..plan };
+        let again = if number == cells.len() { " (placebo)" } else { "" };
+        let label = format!("{}{again}", experiment.label(cell));
+        planned.push(PlannedCell { label, stack: applied.stack, knobs: applied.knobs, plan, group });
+    }
+    Ok(planned)
+}
+
+/// Not being root is no mistake of the file: it is told when the lab is to be built.
+fn check_lab(stack: &Stack, label: &str) -> Result<()> {
+    match stack.lab.as_ref().map(|_| prony_lab::check(stack)) {
+        None | Some(Ok(()) | Err(LabError::NotRoot)) => Ok(()),
+        Some(Err(e)) => Err(BadArgument::error(format!("the lab of the cell `{label}` cannot be built: {e}"))),
+    }
+}
+
+/// At the line of the factor that the message begins with.
+fn mistake(file: &str, text: &str, message: String) -> InputError {
+    let factor = message.split('`').nth(1).unwrap_or_default();
+    let wanted = format!("name = \"{factor}\"");
+    let line = text.lines().position(|line| line.trim() == wanted).map_or(0, |at| at + 1);
+    InputError { file: file.to_string(), line, message }
+}
+
+/// The trials and the time, for `--plan`.
+pub(super) fn table(planned: &Planned) -> String {
+    let experiment = &planned.experiment;
+    let once: f64 = planned.cells.iter().map(|cell| planned.cell_s(cell)).sum();
+    let batches = planned.groups().into_iter().max().map_or(0, |most| most + 1);
+    let beside = batches as f64 * planned.batch_s(planned.rebuilds());
+    let seconds = f64::from(experiment.repeats) * (once + beside);
+    let mut out = format!("{}\n\nfind     {}\n", experiment.name, experiment.find.words());
+    for (number, cell) in planned.cells.iter().enumerate() {
+        let knobs: Vec<String> = cell.knobs.iter().map(|k| format!("{}={} at {}", k.id, k.value, k.host)).collect();
+        let turns = if knobs.is_empty() { String::new() } else { format!("   turns {}", knobs.join(", ")) };
+        out.push_str(&format!("cell {:<3} {}, {} connections{turns}\n", number + 1, cell.label, cell.plan.connections));
+    }
+    let trials = planned.cells.len() as u32 * experiment.repeats;
+    let each = match planned.shares_sessions() {
+        true => format!("{} after {} uncounted", experiment.duration, experiment.settle),
+        false => format!("a search of {} at most", experiment.budget),
+    };
+    let labs = if planned.rebuilds() { format!("; {batches} labs, built anew in each repeat") } else { String::new() };
+    out.push_str(&format!(
+        "\n{} cells x {} repeats = {trials} trials, each {each}{labs}\nabout {}\n\nexpected {}\n",
+        planned.cells.len(),
+        experiment.repeats,
+        time(seconds),
+        experiment.expectation
+    ));
+    out
+}
+
+/// A time for people: `about 12 min`.
+pub(super) fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 90.0 * 60.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
