@@ -9,6 +9,11 @@ SHELL := /bin/bash
 export PRONY_ROOT := $(shell f='$(subst ','\'',$(MAKEFILE_LIST))'; cd "$$(dirname "$${f# }")" && pwd)
 IN_ROOT := cd "$$PRONY_ROOT"
 
+# The makefile of libbpf cannot build below a folder with a space in its name: then the build goes elsewhere.
+ifneq ($(word 2,$(PRONY_ROOT)),)
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/prony/target-$(firstword $(shell printf %s '$(subst ','\'',$(PRONY_ROOT))' | cksum))
+endif
+
 CARGO ?= cargo
 SETUP ?= scripts/setup.sh
 LAB ?= labs/proxy-keepalive-off.toml

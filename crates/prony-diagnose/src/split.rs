@@ -152,6 +152,19 @@ impl Hop<'_> {
         Fact { unit: "ms", ..Fact::across_levels(self, "own wait per request", 0.0) }
     }
 
+    /// Calls to a host that are under way at a time, as the look timed them. A gap when too few were timed.
+    pub fn calls_in_flight(&self, callee: &Hop<'_>) -> Result<Fact, Gap> {
+        let leads_there =
+            |item: &str| item.rsplit_once(':').map(|(host, _)| host) == callee.host().and_then(|h| h.addr.as_deref());
+        let mut called = parts(self, [&SPLIT_CALLS, &SPLIT_CALLS_TIMED, &SPLIT_UPSTREAM]);
+        called.retain(|part| leads_there(part.item));
+        if called.is_empty() || called.iter().any(|part| part.timed < COVERED_MIN) {
+            return Err(not_seen(self));
+        }
+        let in_flight = called.iter().map(Part::in_flight).sum();
+        Ok(Fact::across_levels(self, "calls under way, as timed", in_flight))
+    }
+
     /// From the arrival of a request to its answer, as the look timed it.
     pub fn timed_residence(&self) -> Result<Fact, Gap> {
         let value = Split::of(self)?.residence_us / 1e3;
@@ -213,6 +226,17 @@ mod tests {
         let none = lab().without("lb", &SPLIT_UPSTREAM).without("lb", &SPLIT_CALLS_TIMED);
         assert!(split(&none).unwrap_err().reason.starts_with("only 0 %"), "no call was timed: that is not no time");
         assert!(split(&Lab::healthy()).unwrap_err().reason.contains("timed no request"));
+    }
+
+    #[test]
+    fn calls_under_way_are_those_to_one_host() {
+        let run = lab().run();
+        let (lb, s2) = (Hop { run: &run, name: "lb" }, Hop { run: &run, name: "s2" });
+        assert!((lb.calls_in_flight(&s2).unwrap().value - 11.475).abs() < 0.01, "7,650 per second for 1.5 ms");
+        assert!(s2.calls_in_flight(&lb).is_err(), "it calls nobody");
+        let muddled = lab().gauge("lb", &SPLIT_CALLS_TIMED, "10.77.0.12:80", 0.45).run();
+        let (lb, s2) = (Hop { run: &muddled, name: "lb" }, Hop { run: &muddled, name: "s2" });
+        assert!(lb.calls_in_flight(&s2).is_err());
     }
 
     #[test]

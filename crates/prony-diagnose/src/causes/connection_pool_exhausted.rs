@@ -50,6 +50,9 @@ const GROWS: f64 = 1.2;
 /// Share of the connections in use below which they rest. A guess: a pool of two on a machine that others load was in
 /// use by 0.5 to 0.8, and 40 connections before a lock in the application by 0.03.
 const IN_USE: f64 = 0.25;
+/// The same where calls were timed at their sockets, to the microsecond: what the pool itself takes to hand a connection on is
+/// all that it rests. A guess.
+const IN_USE_TIMED: f64 = 0.5;
 /// Share of the requests in flight that lie unread, from which the application does not even look at them. A guess: a
 /// blocked loop showed 0.84, a pool of two 0.00.
 pub(super) const UNREAD: f64 = 0.3;
@@ -93,12 +96,15 @@ fn pool(hop: &Hop<'_>, callee: &Hop<'_>, requests: &Fact) -> Result<Judgement, G
         return ruled_out(&further, held.value, "guess", "each connection belongs to a thread or a process");
     }
     let told = callee.fact("sessions in use", "", in_use);
-    let used = match &told {
-        Ok(told) => told.clone(),
-        Err(_) => hop.fact("connections that await an answer", "", |r| r.towards(&CONN_OUT_WAITING, callee))?,
+    let (used, in_use_min) = match (&told, hop.calls_in_flight(callee)) {
+        (Ok(told), _) => (told.clone(), IN_USE),
+        (Err(_), Ok(timed)) => (timed, IN_USE_TIMED),
+        (Err(_), Err(_)) => {
+            (hop.fact("connections that await an answer", "", |r| r.towards(&CONN_OUT_WAITING, callee))?, IN_USE)
+        }
     };
-    if used.value < IN_USE * held.value {
-        return ruled_out(&used, IN_USE * held.value, "guess", "its connections rest most of the time");
+    if used.value < in_use_min * held.value {
+        return ruled_out(&used, in_use_min * held.value, "guess", "its connections rest most of the time");
     }
     if let Some(blocked) = blocked_share(callee).filter(|b| *b >= BLOCKED) {
         let blocked =
@@ -152,7 +158,7 @@ pub(super) fn threads_with_connections(hop: &Hop<'_>, held: f64) -> Result<Optio
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
-    use prony_model::metric::CONN_IN_UNREAD;
+    use prony_model::metric::{CONN_IN_UNREAD, SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_UPSTREAM};
     use proptest::prelude::*;
 
     /// 64 requests before two connections; 405 requests/s, CPUs idle.
@@ -177,6 +183,18 @@ mod tests {
         assert_eq!(score(CAUSE.id, "app", &outside(0.4)), 0.0, "connections that rest");
         let found = finding(CAUSE.id, "app", &outside(1.7)).unwrap();
         assert!(found.summary.ends_with("whether its sessions wait for locks was not read"), "{}", found.summary);
+    }
+
+    #[test]
+    fn what_was_timed_goes_before_what_sockets_show() {
+        let timed = |upstream_us: f64| {
+            let lab = lab().mute().gauge("app", &CONN_OUT_WAITING, "10.77.0.30:5432", 1.7);
+            lab.gauge("app", &SPLIT_CALLS, "10.77.0.30:5432", 400.0)
+                .gauge("app", &SPLIT_CALLS_TIMED, "10.77.0.30:5432", 1.0)
+                .gauge("app", &SPLIT_UPSTREAM, "10.77.0.30:5432", upstream_us)
+        };
+        assert!(score(CAUSE.id, "app", &timed(4_800.0)) > 0.9, "1.92 of 2 are in use");
+        assert_eq!(score(CAUSE.id, "app", &timed(300.0)), 0.0, "answers come at once, so the two are hardly in use");
     }
 
     #[test]
