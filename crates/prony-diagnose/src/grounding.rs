@@ -242,7 +242,8 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
             }
         };
         // A host that was suspected first and stood still is a control as good as any; one that moved was no control.
-        if !control.control && !(still && control.what == InterventionKind::Cpu) {
+        let is_control = control.control || (still && control.what == InterventionKind::Cpu);
+        if !is_control {
             continue;
         }
         let verdict = if still { "it stood still, as it should" } else { "it should have stood still" };
