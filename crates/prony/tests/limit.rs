@@ -9,7 +9,7 @@ use prony::{Said, prony};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -77,8 +77,19 @@ fn serve(mut stream: TcpStream, manner: Manner, begun: Instant, free: &Queue) {
     }
 }
 
+/// Searches of one test must not take the CPUs from those of another: a generator that comes too late is the limit itself.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A search that strangers on this machine made the generator's is repeated; it says so rightly, and nothing of the stack.
 fn limit(url: &str, words: &[&str]) -> Said {
-    prony(&[&["limit", url, "--quick", "-q", "--json", "--seed", "7"], words].concat())
+    let search = || prony(&[&["limit", url, "--quick", "-q", "--json", "--seed", "7"], words].concat());
+    let disturbed = |said: &Said| {
+        serde_json::from_str::<Value>(&said.out).is_ok_and(|found| found["verdict"] == "generator-limited")
+    };
+    (0..2).map(|_| search()).find(|said| !disturbed(said)).unwrap_or_else(search)
 }
 
 fn json(said: &Said) -> Value {
@@ -91,6 +102,7 @@ fn number(value: &Value) -> f64 {
 
 #[test]
 fn a_known_limit_is_found_and_shown_everywhere() {
+    let _alone = alone();
     let home = prony::scratch();
     let record = home.path().join("run.prony");
     let record = record.to_str().expect("a scratch folder has a plain name");
@@ -126,6 +138,7 @@ fn a_known_limit_is_found_and_shown_everywhere() {
 
 #[test]
 fn an_objective_that_nothing_meets_ends_with_3() {
+    let _alone = alone();
     let said = limit(&server(STEADY), &["-c", "8", "--slo", "p99<10us", "--budget", "30s"]);
     let found = json(&said);
     assert_eq!((said.code, found["verdict"].as_str()), (3, Some("nothing-holds")), "{}", said.out);
@@ -135,6 +148,7 @@ fn an_objective_that_nothing_meets_ends_with_3() {
 
 #[test]
 fn a_server_that_dies_in_mid_search_ends_with_4() {
+    let _alone = alone();
     let begun = Instant::now();
     let said =
         limit(&server(Manner { lives: Some(Duration::from_secs(7)), ..STEADY }), &["-c", "8", "--budget", "60s"]);
@@ -145,6 +159,7 @@ fn a_server_that_dies_in_mid_search_ends_with_4() {
 
 #[test]
 fn a_server_that_comes_and_goes_ends_with_4() {
+    let _alone = alone();
     let said =
         limit(&server(Manner { away: Some(Duration::from_millis(700)), ..STEADY }), &["-c", "8", "--budget", "40s"]);
     let found = json(&said);
@@ -155,6 +170,7 @@ fn a_server_that_comes_and_goes_ends_with_4() {
 
 #[test]
 fn the_smallest_answer_that_fills_the_link_is_found() {
+    let _alone = alone();
     // Below 2,000 bytes an answer takes a millisecond, above as long as its bytes: from there on the link is full.
     let url = server(Manner { per_byte: Duration::from_nanos(500), ..STEADY });
     let url = format!("{url}f%d");
@@ -169,6 +185,7 @@ fn the_smallest_answer_that_fills_the_link_is_found() {
 
 #[test]
 fn a_path_without_the_size_says_what_to_write() {
+    let _alone = alone();
     let words = ["-c", "4", "--vary", "path-size=100..10000", "--until", "bandwidth>=90%"];
     let said = limit(&server(STEADY), &words);
     assert_eq!(said.code, 1, "{} {}", said.out, said.err);
