@@ -282,9 +282,9 @@ mod tests {
         let run = run(vec![planned(InterventionKind::Rate, false)]);
         let asked = LoadPlan { rate: Some(Rate(1000.0)), ..base() };
         let queue = plan(&run, &asked, &Effort { pairs: 2, ..Effort::quick() }, 7);
-        let rates = queue.iter().map(|command| match command {
-            Command::Trial(order) => order.plan.rate.unwrap().0,
-            other => panic!("{other:?}"),
+        let rates = queue.iter().map(|command| {
+            let Command::Trial(order) = command else { panic!("{command:?}") };
+            order.plan.rate.unwrap().0
         });
         let mut rates: Vec<f64> = rates.collect();
         rates.sort_by(f64::total_cmp);
