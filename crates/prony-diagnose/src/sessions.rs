@@ -55,6 +55,11 @@ pub fn keeps_data(hop: &Hop<'_>) -> bool {
     hop.host().is_some_and(|h| matches!(h.role, Role::Database | Role::Cache))
 }
 
+/// Whether a host keeps data behind queries and transactions. Redis has neither.
+pub fn runs_queries(hop: &Hop<'_>) -> bool {
+    keeps_data(hop) && hop.host().is_none_or(|h| h.software != Some(Software::Redis))
+}
+
 /// Databases and caches that a host calls.
 pub fn stores_of<'a>(hop: &Hop<'a>) -> Vec<Hop<'a>> {
     hop.callees().into_iter().filter(keeps_data).collect()

@@ -26,10 +26,9 @@
 
 use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, does_not_apply, predicted_gain, ruled_out};
 use crate::facts::Hop;
-use crate::sessions::{HeldUp, dose_of_wait, in_use, is_commit_wait, keeps_data};
+use crate::sessions::{HeldUp, dose_of_wait, in_use, is_commit_wait, runs_queries};
 use prony_model::Gap;
 use prony_model::metric::{DISK_FLUSHES, PG_COMMITS, PG_WAL_SYNCS};
-use prony_model::stack::Software;
 
 pub(super) const CAUSE: Cause = Cause {
     id: "commit-disk-wait",
@@ -42,7 +41,7 @@ pub(super) const CAUSE: Cause = Cause {
 };
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
-    if !keeps_data(hop) || hop.host().is_some_and(|h| h.software == Some(Software::Redis)) {
+    if !runs_queries(hop) {
         return does_not_apply(hop, "commits nothing");
     }
     let held_up = HeldUp::by(hop, "sessions that wait for the log at commit", is_commit_wait)?;

@@ -22,10 +22,9 @@
 
 use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, does_not_apply, predicted_gain, ruled_out};
 use crate::facts::Hop;
-use crate::sessions::{HeldUp, dose_of_wait, in_use, is_lock_wait, keeps_data};
+use crate::sessions::{HeldUp, dose_of_wait, in_use, is_lock_wait, runs_queries};
 use prony_model::Gap;
 use prony_model::metric::{PG_LOCKS_AWAITED, PG_OLDEST_TRANSACTION};
-use prony_model::stack::Software;
 
 pub(super) const CAUSE: Cause = Cause {
     id: "row-lock-contention",
@@ -38,7 +37,7 @@ pub(super) const CAUSE: Cause = Cause {
 };
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
-    if !keeps_data(hop) || hop.host().is_some_and(|h| h.software == Some(Software::Redis)) {
+    if !runs_queries(hop) {
         return does_not_apply(hop, "has no locks of rows");
     }
     let held_up = HeldUp::by(hop, "sessions that wait for a lock", is_lock_wait)?;

@@ -28,11 +28,12 @@ use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, predicted_gain, ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
-use crate::sessions::{in_use, is_data_wait, keeps_data, price_us, share_held_up, share_of_limit, statements, waiting};
+use crate::sessions::{
+    in_use, is_data_wait, price_us, runs_queries, share_held_up, share_of_limit, statements, waiting,
+};
 use prony_model::metric::{
     PG_BLOCKS_READ, PG_STATEMENT_CALLS, PG_STATEMENT_TIME, PG_TABLE_INDEX_ROWS, PG_TABLE_SCANNED_ROWS, PG_TABLE_SCANS,
 };
-use prony_model::stack::Software;
 use prony_model::{Gap, Level};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -54,7 +55,7 @@ const SHARE_MIN: f64 = 0.1;
 const WAITS_MIN: f64 = 0.3;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
-    if !keeps_data(hop) || hop.host().is_some_and(|h| h.software == Some(Software::Redis)) {
+    if !runs_queries(hop) {
         return does_not_apply(hop, "answers no statements");
     }
     if let Some(finding) = waits_for_data(hop)? {
