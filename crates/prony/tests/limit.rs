@@ -106,7 +106,7 @@ fn a_known_limit_is_found_and_shown_everywhere() {
     let home = prony::scratch();
     let record = home.path().join("run.prony");
     let record = record.to_str().expect("a scratch folder has a plain name");
-    let said = limit(&server(STEADY), &["-c", "8", "--slo", "p99<100ms", "--budget", "45s", "--record", record]);
+    let said = limit(&server(STEADY), &["-c", "8", "--slo", "p99<100ms", "--budget", "75s", "--record", record]);
     let found = json(&said);
     assert!(found["schema"] == "prony.limit/1" && said.err.is_empty(), "{} {}", said.out, said.err);
     assert!(matches!(said.code, 0) && found["verdict"] != "open", "{}", said.out);
