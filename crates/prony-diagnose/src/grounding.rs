@@ -64,7 +64,10 @@ impl Seen {
 /// The last intervention done that tests a finding at a hop, control or not: a control that answers is evidence too.
 fn test_of<'a>(hop: &Hop<'a>, finding: &Finding) -> Option<&'a Intervention> {
     let own_knob = |i: &Intervention| match &i.what {
-        InterventionKind::Removal { knob } => finding.remedies.iter().any(|r| r.knob.as_ref() == Some(knob)),
+        InterventionKind::Removal { .. } => {
+            let turned = i.what.knobs();
+            finding.remedies.iter().any(|r| r.knob.as_ref().is_some_and(|knob| turned.contains(&knob)))
+        }
         InterventionKind::Cpu => finding.dose.cpu_host(hop) == Some(i.target.as_str()),
         InterventionKind::LinkRate { .. } => i.target == hop.name,
         InterventionKind::Concurrency => true,
@@ -82,7 +85,7 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
     let Some((intervention, seen)) = test_of(hop, finding).and_then(|i| Some((i, Seen::of(i)?))) else {
         return Response::NotTested("no intervention was made".to_string());
     };
-    if let InterventionKind::Removal { knob } = &intervention.what {
+    if let InterventionKind::Removal { knob, .. } = &intervention.what {
         return removal(&seen, intervention.p99, &format!("{}={}", knob.id, knob.value), finding);
     }
     if finding.dose == Dose::Queue {

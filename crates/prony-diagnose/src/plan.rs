@@ -6,7 +6,7 @@ use crate::cause::{Dose, cpu_is_full};
 use crate::facts::Hop;
 use crate::verdict::{Standing, standing};
 use prony_model::stack::Role;
-use prony_model::{Diagnosis, Intervention, InterventionKind, Level, Run};
+use prony_model::{Diagnosis, Intervention, InterventionKind, Knob, Level, Run};
 
 /// Share by which CPU and links are made slower: at 20 % suspect and control separate within six pairs of 2 s
 /// (methods.md).
@@ -21,7 +21,7 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
     let of_verdict = |s: &&Standing<'_>| s.cause.id == diagnosis.verdict.cause && s.hop.name == diagnosis.verdict.hop;
     let mut plan = Vec::new();
     if let Some(suspect) = standing.iter().find(of_verdict) {
-        let planned_for_it = suspect_of(suspect);
+        let planned_for_it = suspect_of(suspect, &standing);
         let is_removal = planned_for_it.as_ref().is_some_and(|i| matches!(i.what, InterventionKind::Removal { .. }));
         plan.extend(planned_for_it);
         let tested = suspect.finding.dose.cpu_host(&suspect.hop).unwrap_or(suspect.hop.name);
@@ -54,7 +54,7 @@ fn planned(target: &str, what: InterventionKind, control: bool, dose: f64) -> In
     Intervention { target, what, control, dose, elasticity: None, low: None, high: None, p99: None, pairs: 0 }
 }
 
-fn suspect_of(suspect: &Standing<'_>) -> Option<Intervention> {
+fn suspect_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<Intervention> {
     let (what, dose) = match &suspect.finding.dose {
         Dose::Cpu | Dose::CpuOf(_) => (InterventionKind::Cpu, DOSE),
         Dose::Link { interface, bits_per_s } => {
@@ -64,13 +64,21 @@ fn suspect_of(suspect: &Standing<'_>) -> Option<Intervention> {
             (InterventionKind::Concurrency, MORE_CONNECTIONS)
         }
         Dose::Removal => {
-            let knob = suspect.finding.remedies.iter().find_map(|r| r.knob.clone())?;
-            (InterventionKind::Removal { knob }, 1.0)
+            let knob = knobs_of(suspect).next()?;
+            let siblings = suspect.hop.siblings();
+            let is_sibling = |host: &str| host != knob.host && siblings.iter().any(|sibling| sibling.name == host);
+            let same = standing.iter().filter(|s| s.cause.id == suspect.cause.id).flat_map(knobs_of);
+            let also = same.filter(|k| k.id == knob.id && is_sibling(&k.host)).collect();
+            (InterventionKind::Removal { knob, also }, 1.0)
         }
         Dose::Concurrency | Dose::Queue | Dose::Untestable(_) => return None,
     };
     let target = suspect.finding.dose.cpu_host(&suspect.hop).unwrap_or(suspect.hop.name);
     Some(planned(target, what, false, dose))
+}
+
+fn knobs_of<'s>(standing: &'s Standing<'_>) -> impl Iterator<Item = Knob> + use<'s> {
+    standing.finding.remedies.iter().filter_map(|r| r.knob.clone())
 }
 
 /// The hop that should not matter: rather one on CPUs that are not full, on none of the suspect's, a server rather than

@@ -12,7 +12,7 @@ use crate::cause::{
 use crate::facts::{Fact, Hop};
 use crate::grounding::{self, Response, response};
 use crate::walk::walk;
-use prony_model::diagnosis::{GroundingTest, SCHEMA};
+use prony_model::diagnosis::{GroundingTest, Remedy, SCHEMA};
 use prony_model::{
     Candidate, Confidence, Diagnosis, Evidence, EvidenceVerdict, Excluded, Gap, InterventionKind, Level, Run, Verdict,
 };
@@ -110,19 +110,20 @@ fn survey(run: &Run) -> Survey<'_> {
     }
     follow_interventions(run, &mut survey);
     survey.standing.sort_by(|a, b| {
+        // Faults before honest limits. Among faults the share explained decides, and among equals what the interventions showed;
+        // among honest limits that comes first.
         let rank = |s: &Standing<'_>| {
-            (s.cause.kind == Kind::HonestLimit, !matches!(response(&s.hop, &s.finding), Response::Follows(_)))
+            let is_limit = s.cause.kind == Kind::HonestLimit;
+            let step = if is_limit { 0 } else { (s.finding.score / SAME_SCORE).round() as i64 };
+            (is_limit, std::cmp::Reverse(step), !matches!(response(&s.hop, &s.finding), Response::Follows(_)))
         };
-        let (a_rank, b_rank) = (rank(a), rank(b));
-        // Among faults the share explained decides; among honest limits, first what the interventions showed.
-        a_rank
-            .0
-            .cmp(&b_rank.0)
-            .then(if a_rank.0 { a_rank.1.cmp(&b_rank.1) } else { std::cmp::Ordering::Equal })
-            .then(b.finding.score.total_cmp(&a.finding.score))
+        rank(a).cmp(&rank(b)).then(b.finding.score.total_cmp(&a.finding.score))
     });
     survey
 }
+
+/// Scores in one step of this size are taken for equal. A guess: the same run again gives a score that differs by about as much.
+const SAME_SCORE: f64 = 0.1;
 
 /// Siblings share one wait: the strongest is named with the score of all of them, the others go.
 fn add_up(found: &mut Vec<Standing<'_>>) {
@@ -135,10 +136,14 @@ fn add_up(found: &mut Vec<Standing<'_>>) {
     let total: f64 = found.iter().filter(|s| is_sibling(s)).map(|s| s.finding.score).sum();
     let others: Vec<Evidence> =
         found[1..].iter().filter(|s| is_sibling(s)).filter_map(|s| s.finding.evidence.first().cloned()).collect();
+    // Mending one of them leaves the stack to wait for the others.
+    let remedies: Vec<Remedy> =
+        found[1..].iter().filter(|s| is_sibling(s)).filter_map(|s| s.finding.remedies.first().cloned()).collect();
     let mut first = true;
     found.retain(|s| std::mem::take(&mut first) || !is_sibling(s));
     found[0].finding.score = total.min(1.0);
     found[0].finding.evidence.extend(others);
+    found[0].finding.remedies.extend(remedies.into_iter().filter(|r| r.knob.is_some()));
 }
 
 /// The refuting facts in one line: hosts with the same claim together, with the greatest figure among them. Hosts to

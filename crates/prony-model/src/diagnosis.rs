@@ -102,9 +102,26 @@ pub enum InterventionKind {
     Removal {
         /// What is turned.
         knob: Knob,
+        /// What is turned at its siblings with the same fault: with one mended, the others would still hold the stack back.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        also: Vec<Knob>,
     },
     /// Nothing: the control of a removal, which no other host's resource is the measure for.
     Placebo,
+}
+
+impl InterventionKind {
+    /// The knobs that a removal turns; none of other interventions.
+    pub fn knobs(&self) -> Vec<&Knob> {
+        match self {
+            InterventionKind::Removal { knob, also } => std::iter::once(knob).chain(also).collect(),
+            InterventionKind::Cpu
+            | InterventionKind::LinkRate { .. }
+            | InterventionKind::Concurrency
+            | InterventionKind::Rate
+            | InterventionKind::Placebo => Vec::new(),
+        }
+    }
 }
 
 /// An intervention: planned with `pairs` = 0, then with what it showed.

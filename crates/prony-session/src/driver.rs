@@ -366,7 +366,7 @@ impl<'a> Driver<'a> {
         let host = planned.target.clone();
         let request = match planned.what {
             InterventionKind::Concurrency | InterventionKind::Rate | InterventionKind::Placebo => return Outcome::Done,
-            InterventionKind::Removal { knob } => Request::Apply(knob),
+            InterventionKind::Removal { .. } => return self.turn_all(&planned.what.knobs()),
             InterventionKind::LinkRate { interface, from_bits_per_s } => {
                 let rate = prony_model::BitRate((from_bits_per_s * (1.0 - planned.dose)).round());
                 Request::Apply(Knob { host: host.clone(), id: KnobId::LinkRate(interface), value: rate.to_string() })
@@ -380,6 +380,18 @@ impl<'a> Driver<'a> {
             Ok(_) => Outcome::Done,
             Err(e) => Outcome::Failed(e.reason),
         }
+    }
+
+    /// Turns all of them or, when one cannot be turned, none.
+    fn turn_all(&mut self, knobs: &[&Knob]) -> Outcome {
+        for (turned, knob) in knobs.iter().enumerate() {
+            if let Err(e) = self.apply(&knob.host, Request::Apply((*knob).clone())) {
+                let undone: Vec<Outcome> = (0..turned).map(|_| self.restore()).collect();
+                let stuck = undone.into_iter().find(|outcome| matches!(outcome, Outcome::Failed(_)));
+                return stuck.unwrap_or(Outcome::Failed(e.reason));
+            }
+        }
+        Outcome::Done
     }
 
     fn turn(&mut self, knob: &Knob) -> Outcome {

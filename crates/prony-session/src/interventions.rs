@@ -8,7 +8,7 @@ use crate::levels::{order, timed};
 use crate::machine::Command;
 use prony_model::limit::Bounded;
 use prony_model::run::Arm;
-use prony_model::{Intervention, InterventionKind, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial};
+use prony_model::{Intervention, InterventionKind, Knob, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial};
 use prony_stats::random::Random;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -119,12 +119,19 @@ fn trial(run: &Run, base: &LoadPlan, effort: &Effort, pair: u32, index: Option<u
         InterventionKind::Placebo => vec![order(purpose, plan, &label)],
         InterventionKind::Removal { .. } => {
             let plan = LoadPlan { warmup: Nanos(plan.warmup.0 * 2), ..plan };
-            vec![Command::Intervene { index }, order(purpose, plan, &label), Command::Restore]
+            let mut commands = vec![Command::Intervene { index }, order(purpose, plan, &label)];
+            commands.extend(turned(run, index).iter().map(|_| Command::Restore));
+            commands
         }
         InterventionKind::Cpu | InterventionKind::LinkRate { .. } => {
             vec![Command::Intervene { index }, order(purpose, plan, &label), Command::Restore]
         }
     }
+}
+
+/// What an intervention leaves to be put back: one entry for each change, in the words of the session, which knows no knob of it.
+pub(crate) fn turned(run: &Run, index: usize) -> Vec<Option<Knob>> {
+    vec![None; run.interventions.get(index).map_or(1, |planned| planned.what.knobs().len().max(1))]
 }
 
 fn what_is_done(what: &InterventionKind, target: &str, dose: f64) -> String {
@@ -134,7 +141,10 @@ fn what_is_done(what: &InterventionKind, target: &str, dose: f64) -> String {
         InterventionKind::LinkRate { interface, .. } => format!("{interface} of {target} {percent:.0} % slower"),
         InterventionKind::Concurrency => format!("{percent:.0} % more connections"),
         InterventionKind::Rate => format!("{percent:.0} % more requests asked for"),
-        InterventionKind::Removal { knob } => format!("{} = {} at {target}", knob.id, knob.value),
+        InterventionKind::Removal { knob, also } => {
+            let siblings = also.iter().map(|k| format!(" and {}", k.host)).collect::<String>();
+            format!("{} = {} at {target}{siblings}", knob.id, knob.value)
+        }
         InterventionKind::Placebo => "nothing turned".to_string(),
     }
 }
@@ -209,7 +219,7 @@ mod tests {
     use super::*;
     use crate::testing::{MadeRun, plan as base};
     use expect_test::{Expect, expect};
-    use prony_model::{Knob, KnobId};
+    use prony_model::KnobId;
 
     fn planned(what: InterventionKind, control: bool) -> Intervention {
         let target = if control { "s1" } else { "lb" }.to_string();
@@ -218,7 +228,7 @@ mod tests {
 
     fn removal() -> InterventionKind {
         let knob = Knob { host: "lb".into(), id: KnobId::NginxWorkerProcesses, value: "2".into() };
-        InterventionKind::Removal { knob }
+        InterventionKind::Removal { knob, also: Vec::new() }
     }
 
     fn run(interventions: Vec<Intervention>) -> Run {
@@ -301,6 +311,19 @@ mod tests {
         let turned = queue.iter().filter(|c| **c == Command::Intervene { index: 0 }).count();
         let trials = queue.iter().filter(|c| matches!(c, Command::Trial(_))).count();
         assert_eq!((turned, trials), (6, 18));
+    }
+
+    #[test]
+    fn siblings_with_the_same_fault_are_mended_together_and_all_put_back() {
+        let at = |host: &str| Knob { host: host.into(), id: KnobId::NginxWorkerProcesses, value: "2".into() };
+        let planned = planned(InterventionKind::Removal { knob: at("s1"), also: vec![at("s2")] }, false);
+        let run = run(vec![planned]);
+        let queue = plan(&run, &base(), &Effort { pairs: 1, ..Effort::quick() }, 7);
+        assert_eq!(words(&queue), "slow0 trial0.0 restore restore as-found.0");
+        let mut left = queue;
+        left.pop_front();
+        Rounds::default().give_up(0, &mut left);
+        assert_eq!(words(&left), "as-found.0", "nothing was turned, so nothing is put back");
     }
 
     #[test]

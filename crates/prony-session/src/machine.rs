@@ -254,7 +254,7 @@ impl Session {
 
     fn absorb_done(&mut self) {
         match self.last {
-            Some(Command::Intervene { .. }) => self.in_force.push(None),
+            Some(Command::Intervene { index }) => self.in_force.extend(interventions::turned(&self.run, index)),
             Some(Command::Restore) => drop(self.in_force.pop()),
             Some(
                 Command::Listen

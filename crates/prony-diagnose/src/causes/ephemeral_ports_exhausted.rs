@@ -25,11 +25,13 @@
 //! ## References
 //! ip(7) `ip_local_port_range`; Linux `__inet_hash_connect`.
 
+use super::upstream_keepalive_off::keeping;
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_until_full, knob, ruled_out,
 };
 use crate::facts::Hop;
 use prony_model::metric::{ERROR_LOG_NO_PORT, PORT_RANGE, SOCK_TIME_WAIT, TCP_ACTIVE_OPENS};
+use prony_model::stack::Software;
 use prony_model::{Gap, KnobId, Level};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -90,16 +92,14 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             Finding::new(fill, FILL, "guess", &claim, idle.max(result.error_share()))
         }
     };
-    finding
-        .and(hop.per_request(&TCP_ACTIVE_OPENS), "connections opened per request")
-        .mend(
-            "widen the range of local ports",
-            knob(hop, KnobId::Sysctl("net.ipv4.ip_local_port_range".to_string()), "1024 65535"),
-        )
-        .mend("keep connections to the servers open", knob(hop, KnobId::NginxUpstreamKeepalive, "128"))
-        .gaining(gain_until_full(hop))
-        .tested_by(Dose::Removal)
-        .fires()
+    let wider = knob(hop, KnobId::Sysctl("net.ipv4.ip_local_port_range".to_string()), "1024 65535");
+    let finding = finding.and(hop.per_request(&TCP_ACTIVE_OPENS), "connections opened per request");
+    // A wider range is used up as well, only later; that can be done at any host.
+    let finding = match hop.host().and_then(|h| h.software) {
+        Some(Software::Nginx) => finding.mend("keep connections to the servers open", keeping(hop)?),
+        Some(_) | None => finding,
+    };
+    finding.mend("widen the range of local ports", wider).gaining(gain_until_full(hop)).tested_by(Dose::Removal).fires()
 }
 
 #[cfg(test)]
@@ -131,8 +131,9 @@ mod tests {
         assert!(score("cpu-saturated-kernel", "lb", &given_up) < 1e-6, "its CPU serves no good request");
         let held_by_closing = Lab::healthy().gauge("lb", &SOCK_TIME_WAIT, "", 60_000.0);
         assert_eq!(score(CAUSE.id, "lb", &held_by_closing), 0.0, "no connection is opened");
-        let knob = finding(CAUSE.id, "lb", &lab(8_100.0)).unwrap().remedies.remove(0).knob.unwrap();
-        assert_eq!(knob.id.to_string(), "sysctl.net.ipv4.ip_local_port_range");
+        let remedies = finding(CAUSE.id, "lb", &lab(8_100.0)).unwrap().remedies;
+        let knobs: Vec<String> = remedies.into_iter().map(|r| r.knob.unwrap().id.to_string()).collect();
+        assert_eq!(knobs, ["nginx.upstream_keepalive", "sysctl.net.ipv4.ip_local_port_range"]);
     }
 
     proptest! {

@@ -34,7 +34,7 @@ use crate::cause::{
 use crate::facts::{Hop, Reader};
 use crate::sessions::keeps_data;
 use prony_model::metric::{PRICE_CONNECT, TCP_ACTIVE_OPENS, TCP_IN_SEGMENTS, TCP_OUT_SEGMENTS, TCP_PASSIVE_OPENS};
-use prony_model::{Gap, KnobId, Level};
+use prony_model::{Gap, Knob, KnobId, Level};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "upstream-keepalive-off",
@@ -75,21 +75,25 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if share < SHARE_MIN {
         return ruled_out(&opens, OPENS_PER_REQUEST, ORIGIN, "opening connections costs under 2 % of the limit");
     }
-    let at = hop.at(Level::At)?;
-    let workers = hop.workers().len().max(1) as f64;
-    let keep = (at.in_flight()? / workers).ceil().clamp(KEEP_MIN, KEEP_MAX) as u64;
     let claim = format!("{} opens {:.2} connections to its servers per request", hop.name, opens.value);
     Finding::new(opens, OPENS_PER_REQUEST, ORIGIN, &claim, share)
         .and(hop.summary(&TCP_ACTIVE_OPENS), "connections opened per second follow the load")
         .and(hop.fact("cpu us / request", "us", |r| r.cpu_us_per_request()), "what a request costs the hop")
         .mend(
             "keep connections to the servers open: keepalive in the upstream block, HTTP/1.1, no Connection: close",
-            knob(hop, KnobId::NginxUpstreamKeepalive, keep.next_power_of_two().to_string()),
+            keeping(hop)?,
         )
         .gaining(gain(hop, share))
         .rising(hop.summary(&TCP_ACTIVE_OPENS))
         .tested_by(if cpu_is_full(hop)? { Dose::Cpu } else { Dose::Removal })
         .fires()
+}
+
+/// The knob by which each worker keeps as many connections as it has requests in flight.
+pub(super) fn keeping(hop: &Hop<'_>) -> Result<Option<Knob>, Gap> {
+    let workers = hop.workers().len().max(1) as f64;
+    let keep = (hop.at(Level::At)?.in_flight()? / workers).ceil().clamp(KEEP_MIN, KEEP_MAX) as u64;
+    Ok(knob(hop, KnobId::NginxUpstreamKeepalive, keep.next_power_of_two().to_string()))
 }
 
 /// Share of the limit that opening and closing this many connections per request explains.

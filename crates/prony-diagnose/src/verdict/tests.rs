@@ -277,12 +277,50 @@ fn a_removal_that_brings_nothing_speaks_against_the_cause() {
         .per_second("lb", &ERROR_LOG_NO_PORT, "", 8_100.0);
     let mut run = ports.run();
     let plan = plan_interventions(&run, &diagnose(&run));
-    assert!(matches!(&plan[0].what, InterventionKind::Removal { knob } if knob.value == "1024 65535"));
+    assert!(
+        matches!(&plan[0].what, InterventionKind::Removal { knob, .. } if knob.id == prony_model::KnobId::NginxUpstreamKeepalive)
+    );
     answered(&mut run, (0.01, -0.02, 0.04), (0.0, -0.1, 0.1));
     assert_ne!(diagnose(&run).verdict.cause, "ephemeral-ports-exhausted");
     let mut mended = ports.run();
     answered(&mut mended, (5.0, 4.0, 6.0), (0.0, -0.1, 0.1));
     assert!(diagnose(&mended).verdict.grounded);
+}
+
+#[test]
+fn siblings_with_the_same_fault_are_mended_together() {
+    let queues = |at_s2: f64| {
+        let lab = Lab::healthy().throughput(5_390.0).cpu("0", 0.2, 0.2, 0.1);
+        let lab = lab.per_second("s1", &TCP_LISTEN_OVERFLOWS, "", 37.3);
+        lab.per_second("s2", &TCP_LISTEN_OVERFLOWS, "", at_s2).per_second("lb", &TCP_SYN_RETRANSMITS, "", 33.8)
+    };
+    let turned = |lab: &Lab| {
+        let run = lab.run();
+        let plan = plan_interventions(&run, &diagnose(&run));
+        plan[0].what.knobs().iter().map(|k| k.host.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(turned(&queues(36.0)), ["s1", "s2"]);
+    assert_eq!(turned(&queues(0.0)), ["s1"], "what is not at fault is left alone");
+}
+
+#[test]
+fn among_faults_of_the_same_weight_the_one_that_answered_is_named() {
+    let lab = Lab::healthy().throughput(12_000.0).cpu("1", 0.5, 0.3, 0.18).own("s1", 0.5);
+    let lab = lab.per_second("lb", &IF_TX_PACKETS, "vxlan0", 24_000.0);
+    let mut run = lab.per_second("s1", &IF_TX_PACKETS, "vxlan0", 24_500.0).run();
+    let first = diagnose(&run).verdict;
+    let other = if first.hop == "lb" { "s1" } else { "lb" };
+    assert_eq!(first.cause, "overlay-encapsulation");
+    let mut plan = plan_interventions(&run, &diagnose(&run));
+    for planned in &mut plan {
+        // Neither enough to follow nor to be ruled out; and what was to be the control is what holds the stack.
+        let (value, low, high) = if planned.control { (1.0, 0.9, 1.1) } else { (0.4, 0.1, 0.8) };
+        (planned.elasticity, planned.low, planned.high, planned.pairs) = (Some(value), Some(low), Some(high), 6);
+        planned.target = if planned.control { other.to_string() } else { first.hop.clone() };
+    }
+    run.interventions.append(&mut plan);
+    let second = diagnose(&run).verdict;
+    assert_eq!((second.cause.as_str(), second.hop.as_str()), ("overlay-encapsulation", other));
 }
 
 #[test]

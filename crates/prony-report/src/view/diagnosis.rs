@@ -102,7 +102,10 @@ pub(super) fn doing(i: &Intervention) -> String {
         InterventionKind::LinkRate { interface, .. } => format!("what {} sends on {interface} {dose} slower", i.target),
         InterventionKind::Concurrency => format!("{dose} more connections"),
         InterventionKind::Rate => format!("{dose} more requests asked for"),
-        InterventionKind::Removal { knob } => format!("remedy applied, {}", knob_text(knob)),
+        InterventionKind::Removal { knob, also } => {
+            let siblings = also.iter().map(|k| format!(" and {}", k.host)).collect::<String>();
+            format!("remedy applied, {}{siblings}", knob_text(knob))
+        }
         InterventionKind::Placebo => "nothing turned".to_string(),
     }
 }

@@ -388,7 +388,7 @@ fn interventions() -> Vec<Intervention> {
     vec![
         one("lb", InterventionKind::Cpu, false, 0.2, 1.06, 0.11, 8),
         one("s1", InterventionKind::Cpu, true, 0.2, -0.03, 0.09, 8),
-        one("lb", InterventionKind::Removal { knob: remedy_knob() }, false, 1.0, 0.63, 0.04, 4),
+        one("lb", InterventionKind::Removal { knob: remedy_knob(), also: Vec::new() }, false, 1.0, 0.63, 0.04, 4),
     ]
 }
 

@@ -41,7 +41,7 @@ fn full() -> Diagnosis {
     full.excluded.push(Excluded { cause: "c".into(), because: "b".into() });
     full.interventions.push(intervention(InterventionKind::Cpu));
     full.interventions.push(intervention(InterventionKind::LinkRate { interface: "e".into(), from_bits_per_s: 1.0 }));
-    full.interventions.push(intervention(InterventionKind::Removal { knob: knob.clone() }));
+    full.interventions.push(intervention(InterventionKind::Removal { knob: knob.clone(), also: vec![knob.clone()] }));
     full.gaps.push(Gap::new("f", "lb", "r"));
     full.remedies.push(Remedy { advice: "a".into(), knob: Some(knob) });
     full.remedies.push(Remedy { advice: "a".into(), knob: None });
