@@ -30,7 +30,9 @@ fn generate(root: &Path) -> anyhow::Result<Vec<Generated>> {
     files.extend(pages::knobs());
     files.push(Generated { path: "docs/metrics.md".to_string(), text: metrics::page() });
     files.push(Generated { path: "web/src/generated/types.ts".to_string(), text: prony_report::typescript() });
-    files.push(Generated { path: "docs/schema/diagnosis-1.json".to_string(), text: schema::diagnosis(root)? });
+    for document in schema::DOCUMENTS {
+        files.push(Generated { path: document.path(), text: document.text(root)? });
+    }
     Ok(files)
 }
 

@@ -23,6 +23,10 @@ const OVERRUNS: [&str; 6] = [
 /// A card has some hundred statistics; mlx5 with 64 queues some thousands.
 const STATISTICS_MAX: u32 = 1 << 14;
 
+/// What joins and splits packets, by the name that ethtool gives it.
+const OFFLOADS: [(&str, EthtoolQuestion); 3] =
+    [("gro", EthtoolQuestion::Gro), ("gso", EthtoolQuestion::Gso), ("tso", EthtoolQuestion::Tso)];
+
 /// Asks drivers in the namespace of the thread that first asks.
 #[derive(Debug, Default)]
 pub(crate) struct Ethtool {
@@ -41,10 +45,39 @@ impl Ethtool {
         sys::ethtool(self.socket.as_ref()?, interface, question).ok()
     }
 
+    /// What a driver is set to, as text by name; what it does not know is left out.
+    pub(crate) fn settings(&mut self, interface: &str) -> Vec<(&'static str, String)> {
+        let mut found = Vec::new();
+        let mut answers = |question| self.ask(interface, question).unwrap_or_default();
+        for (name, question) in OFFLOADS {
+            let on = u32_at(&answers(question), 4).map(|on| if on == 0 { "off" } else { "on" });
+            found.extend(on.map(|on| (name, on.to_string())));
+        }
+        // struct ethtool_drvinfo: driver, version and firmware, 32 bytes each behind the command.
+        let driver = answers(EthtoolQuestion::Driver);
+        let of = |from: usize| driver.get(from..from + 32).map(text).filter(|text| !text.is_empty() && text != "N/A");
+        found.extend(of(36).map(|version| ("driver_version", version)));
+        found.extend(of(68).map(|version| ("firmware_version", version)));
+        let numbers = [
+            ("coalesce_rx_us", EthtoolQuestion::Coalesce, 4),
+            ("coalesce_tx_us", EthtoolQuestion::Coalesce, 20),
+            ("ring_rx", EthtoolQuestion::Ring, 20),
+            ("ring_tx", EthtoolQuestion::Ring, 32),
+        ];
+        let numbers =
+            numbers.into_iter().filter_map(|(name, question, at)| Some((name, u32_at(&answers(question), at)?)));
+        found.extend(numbers.map(|(name, number)| (name, number.to_string())));
+        let channels = answers(EthtoolQuestion::Channels);
+        let receiving = |rx, combined| Some(u32_at(&channels, rx)? + u32_at(&channels, combined)?);
+        if let (Some(used), Some(most)) = (receiving(20, 32), receiving(4, 16)) {
+            found.push(("queues", format!("{used} of {most}")));
+        }
+        found
+    }
+
     /// Whether the interface joins and splits packets.
     pub(crate) fn put_offloads(&mut self, facts: &mut Facts, interface: &str) {
-        let features = [("gro", EthtoolQuestion::Gro), ("gso", EthtoolQuestion::Gso), ("tso", EthtoolQuestion::Tso)];
-        for (name, question) in features {
+        for (name, question) in OFFLOADS {
             let on = self.ask(interface, question).and_then(|answer| u32_at(&answer, 4));
             facts.put_if_any(&m::IF_OFFLOAD, &format!("{interface} {name}"), on.map(|on| f64::from(on.min(1))));
         }

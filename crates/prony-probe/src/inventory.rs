@@ -1,13 +1,18 @@
 //! What one host is: facts that do not change during a run, by name, as text.
 //!
+//! Interfaces and the server's configuration are read by the files below. No secret enters it: of a configuration only
+//! named settings are taken.
 //! Starts no process, so the server's version is known only where its status page tells it. Invariant: names are
 //! stable, because `prony inventory --diff` compares them.
+
+mod config;
+mod interfaces;
 
 use crate::cgroup;
 use crate::fact_file::read_once;
 use crate::facts::Facts;
 use crate::hop;
-use crate::network::{Links, folder_names, interfaces};
+use crate::network::folder_names;
 use crate::process::{miss_processes, open_files_limit, workers};
 use crate::roots::Roots;
 use crate::status::StatusPage;
@@ -84,7 +89,8 @@ pub fn inventory(name: &str, host: &Host, roots: Roots) -> (Inventory, Vec<Gap>)
     let mut found = BTreeMap::new();
     machine(&mut found, &roots);
     sysctls(&mut found, &mut facts, &roots);
-    network_interfaces(&mut found, &mut facts, &roots);
+    interfaces::put(&mut found, &mut facts, &roots);
+    config::put(&mut found, &mut facts, host, &roots);
     match hop::processes(host, &roots) {
         Ok(pids) => server(&mut found, &mut facts, host, &roots, &pids),
         Err(gap) => miss_processes(&mut facts, host, &gap),
@@ -122,6 +128,7 @@ fn machine(found: &mut BTreeMap<String, String>, roots: &Roots) {
     put_line(found, "machine.vendor", &roots.sys.join("class/dmi/id/sys_vendor"));
     put_line(found, "machine.product", &roots.sys.join("class/dmi/id/product_name"));
     put_line(found, "transparent_hugepage", &roots.sys.join("kernel/mm/transparent_hugepage/enabled"));
+    caches(found, &roots.sys.join("devices/system/cpu/cpu0/cache"));
     if let Ok(text) = read_once(&roots.proc.join("cpuinfo")) {
         let field = |key: &str| {
             text.lines().find_map(|l| l.split_once(':').filter(|(k, _)| k.trim() == key)).map(|(_, v)| v.trim())
@@ -138,6 +145,23 @@ fn machine(found: &mut BTreeMap<String, String>, roots: &Roots) {
         && let Some(kib) = word_of(&text, "MemTotal:")
     {
         found.insert("memory".to_string(), format!("{kib} KiB"));
+    }
+}
+
+/// `cache.l1d = 32K`, as the first CPU has them; who shares them beside the last.
+fn caches(found: &mut BTreeMap<String, String>, folder: &Path) {
+    for index in folder_names(folder).iter().filter(|name| name.starts_with("index")) {
+        let line = |file: &str| read_once(&folder.join(index).join(file)).unwrap_or_default().trim().to_string();
+        let kind = match line("type").as_str() {
+            "Data" => "d",
+            "Instruction" => "i",
+            _ => "",
+        };
+        let (level, size, shared) = (line("level"), line("size"), line("shared_cpu_list"));
+        if !level.is_empty() && !size.is_empty() {
+            let shared = if shared.is_empty() { String::new() } else { format!(", shared by CPUs {shared}") };
+            found.insert(format!("cache.l{level}{kind}"), format!("{size}{shared}"));
+        }
     }
 }
 
@@ -160,46 +184,6 @@ fn sysctls(found: &mut BTreeMap<String, String>, facts: &mut Facts, roots: &Root
                 missing.join(", ")
             ),
         );
-    }
-}
-
-fn network_interfaces(found: &mut BTreeMap<String, String>, facts: &mut Facts, roots: &Roots) {
-    let addresses = match roots.live().then(|| Links::new().addresses()).transpose() {
-        Ok(addresses) => addresses,
-        Err(e) => return facts.miss("inventory.if", format_args!("netlink RTM_GETLINK: {e}")),
-    };
-    for (name, folder) in interfaces(&roots.sys.join("class/net"), addresses, facts) {
-        if read_once(&folder.join("operstate")).is_ok_and(|state| state.trim() == "down") {
-            continue; // Namespaces are born with a dozen tunnels that nobody uses.
-        }
-        let fact = |what: &str| format!("if.{name}.{what}");
-        for (what, file) in [
-            ("mtu", "mtu"),
-            ("speed_mbit", "speed"),
-            ("numa_node", "device/numa_node"),
-            ("txqueuelen", "tx_queue_len"),
-            ("gro_flush_timeout", "gro_flush_timeout"),
-            ("napi_defer_hard_irqs", "napi_defer_hard_irqs"),
-            ("threaded", "threaded"),
-        ] {
-            put_line(found, &fact(what), &folder.join(file));
-        }
-        let driver = std::fs::read_link(folder.join("device/driver")).ok();
-        let driver = driver.as_deref().and_then(Path::file_name).and_then(|n| n.to_str());
-        found.insert(fact("driver"), driver.unwrap_or("virtual").to_string());
-        put_queues(found, &name, &folder);
-    }
-}
-
-fn put_queues(found: &mut BTreeMap<String, String>, name: &str, folder: &Path) {
-    let queues = folder.join("queues");
-    let names = folder_names(&queues);
-    for (side, mask) in [("rx", "rps_cpus"), ("tx", "xps_cpus")] {
-        let of_side: Vec<&String> = names.iter().filter(|n| n.starts_with(&format!("{side}-"))).collect();
-        found.insert(format!("if.{name}.{side}_queues"), of_side.len().to_string());
-        for queue in of_side {
-            put_line(found, &format!("if.{name}.{queue}.{mask}"), &queues.join(queue).join(mask));
-        }
     }
 }
 

@@ -48,7 +48,7 @@ impl Vectors {
 }
 
 /// Numbers of a device's message signalled interrupts.
-fn vectors(folder: &Path) -> Vec<String> {
+pub(crate) fn vectors(folder: &Path) -> Vec<String> {
     let own = folder_names(&folder.join("device/msi_irqs"));
     if own.is_empty() { folder_names(&folder.join("device/../msi_irqs")) } else { own }
 }

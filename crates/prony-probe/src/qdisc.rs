@@ -40,6 +40,22 @@ impl Qdiscs {
         Self { netlink: Netlink::new(libc::NETLINK_ROUTE), links: Links::new(), names: BTreeMap::new() }
     }
 
+    /// Kinds of disciplines by interface, each once.
+    pub(crate) fn kinds(&mut self) -> std::io::Result<BTreeMap<String, Vec<String>>> {
+        let mut seen = Vec::new();
+        self.netlink.dump(libc::RTM_GETQDISC, &[0; 20], |payload| seen.extend(qdisc(payload)))?;
+        let names: BTreeMap<u32, String> = self.links.all()?.into_iter().map(|l| (l.index, l.name)).collect();
+        let mut kinds: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for one in seen {
+            let Some(name) = names.get(&one.interface) else { continue };
+            let of_interface = kinds.entry(name.clone()).or_default();
+            if !of_interface.contains(&one.kind) {
+                of_interface.push(one.kind);
+            }
+        }
+        Ok(kinds)
+    }
+
     pub(crate) fn read(&mut self, facts: &mut Facts) {
         let mut seen = Vec::new();
         // struct tcmsg: twenty zero bytes ask for every discipline.

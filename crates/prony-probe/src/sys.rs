@@ -69,6 +69,8 @@ pub(crate) enum EthtoolQuestion {
     Gso,
     /// Does the card split them?
     Tso,
+    /// struct ethtool_drvinfo.
+    Driver,
     /// struct ethtool_channels.
     Channels,
     /// struct ethtool_coalesce.
@@ -99,6 +101,7 @@ impl EthtoolQuestion {
             Self::Gro => (&[0x2b], 0),
             Self::Gso => (&[0x23], 0),
             Self::Tso => (&[0x1e], 0),
+            Self::Driver => (&[0x03], 0),
             Self::Channels => (&[0x3c], 0),
             Self::Coalesce => (&[0x0e], 0),
             Self::Ring => (&[0x10], 0),

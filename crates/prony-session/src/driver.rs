@@ -7,6 +7,7 @@ use crate::machine::{Command, Outcome, Session, TrialOrder};
 use crate::server_count;
 use prony_agent::{Agent, AgentError, LocalAgent, Reply, Request, Seen};
 use prony_model::knob::ChangeState;
+use prony_model::run::Inventory;
 use prony_model::{
     Event, Gap, InterventionKind, Knob, KnobId, LoadPlan, LoadResult, Purpose, Run, Sample, Stack, Trial, Window,
 };
@@ -53,6 +54,21 @@ pub fn rehearse(agents: &BTreeMap<String, Box<dyn Agent>>, knobs: &[Knob]) -> Ve
         }
     };
     knobs.iter().map(|knob| one(knob).map_err(|reason| cells::refused(knob, reason))).collect()
+}
+
+/// What every host is, and what of that cannot be read.
+pub fn inventories(agents: &BTreeMap<String, Box<dyn Agent>>) -> (Vec<Inventory>, Vec<Gap>) {
+    let answers = agents.iter().map(|(host, agent)| taken(host, agent.call(Request::Inventory)));
+    let (found, gaps): (Vec<_>, Vec<_>) = answers.unzip();
+    (found.into_iter().flatten().collect(), gaps.into_iter().flatten().collect())
+}
+
+fn taken(host: &str, reply: Result<Reply, AgentError>) -> (Option<Inventory>, Vec<Gap>) {
+    match reply {
+        Ok(Reply::Inventory(inventory, gaps)) => (Some(inventory), gaps),
+        Ok(_) => (None, vec![Gap::new("inventory", host, AgentError::other_reply(host).reason)]),
+        Err(e) => (None, vec![Gap::new("inventory", host, e.reason)]),
+    }
 }
 
 /// Drives a session to its end and gives back the run. Events go to `watcher` as they happen.
@@ -267,14 +283,9 @@ impl<'a> Driver<'a> {
         let hosts: Vec<String> = self.agents.keys().cloned().collect();
         let (mut inventories, mut gaps) = (Vec::new(), Vec::new());
         for host in hosts {
-            match self.ask(&host, Request::Inventory) {
-                Ok(Reply::Inventory(inventory, missing)) => {
-                    inventories.push(inventory);
-                    gaps.extend(missing);
-                }
-                Ok(_) => gaps.push(Gap::new("inventory", &host, AgentError::other_reply(&host).reason)),
-                Err(e) => gaps.push(Gap::new("inventory", &host, e.reason)),
-            }
+            let (inventory, missing) = taken(&host, self.ask(&host, Request::Inventory));
+            inventories.extend(inventory);
+            gaps.extend(missing);
             let generator =
                 self.session.run().stack.host.get(&host).is_some_and(|h| h.role == prony_model::Role::Generator);
             if !generator {

@@ -20,7 +20,7 @@ mod server_count;
 mod testing;
 
 pub use cells::{CellTask, seen_of_search};
-pub use driver::{DriveError, connect, drive, rehearse};
+pub use driver::{DriveError, connect, drive, inventories, rehearse};
 pub use effort::Effort;
 pub use limit::LimitGoal;
 pub use machine::{BUDGET, Command, Goal, Outcome, Remedy, Session, TrialOrder};

@@ -2,12 +2,14 @@
 
 mod calibrate_args;
 mod compare_args;
+mod inventory_args;
 mod limit_args;
 mod load_args;
 mod run_args;
 
 pub(crate) use calibrate_args::CalibrateArgs;
 pub(crate) use compare_args::CompareArgs;
+pub(crate) use inventory_args::InventoryArgs;
 pub(crate) use limit_args::LimitArgs;
 pub(crate) use load_args::{ArrivalsArg, ConnectionArgs, LoadArgs, RequestArgs, ShowArgs, TlsArgs};
 pub(crate) use run_args::RunArgs;
@@ -51,6 +53,8 @@ pub(crate) enum Command {
     Compare(Box<CompareArgs>),
     /// Show a recorded run: html, md, json, csv, junit, text
     Report(ReportArgs),
+    /// What every host is and how it is set; --diff: what is not the same elsewhere, and what that explains
+    Inventory(InventoryArgs),
     /// Stacks in network namespaces with real servers
     Lab(LabArgs),
     /// Restore whatever an interrupted run left changed

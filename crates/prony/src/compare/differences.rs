@@ -6,12 +6,27 @@
 use anyhow::{Context, Result};
 use prony_model::Run;
 use prony_model::comparison::Difference;
+use prony_model::run::Inventory;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything that differs, in order of name; hosts with the same difference in one entry.
 pub(crate) fn between(a: &Run, b: &Run) -> Result<Vec<Difference>> {
-    let (of_a, of_b) = (facts(a)?, facts(b)?);
+    Ok(grouped(&facts(a)?, &facts(b)?))
+}
+
+/// The same of hosts that stand for each other: the name to show, and both sides.
+pub(crate) fn of_hosts(pairs: &[(String, &Inventory, &Inventory)]) -> Vec<Difference> {
+    let side = |of: fn(&(String, &Inventory, &Inventory)) -> BTreeMap<String, String>| {
+        let facts = pairs
+            .iter()
+            .flat_map(|pair| of(pair).into_iter().map(|(what, value)| ((what, Some(pair.0.clone())), value)));
+        facts.map(|(key, value)| (key, without_lab_id(&value))).collect::<Facts>()
+    };
+    grouped(&side(|pair| pair.1.facts.clone()), &side(|pair| pair.2.facts.clone()))
+}
+
+fn grouped(of_a: &Facts, of_b: &Facts) -> Vec<Difference> {
     let mut found: BTreeMap<(String, Option<String>, Option<String>), Vec<String>> = BTreeMap::new();
     for key in of_a.keys().chain(of_b.keys()).collect::<BTreeSet<_>>() {
         let (a, b) = (of_a.get(key), of_b.get(key));
@@ -20,11 +35,14 @@ pub(crate) fn between(a: &Run, b: &Run) -> Result<Vec<Difference>> {
             found.entry((what, a.cloned(), b.cloned())).or_default().extend(host);
         }
     }
-    Ok(found.into_iter().map(|((what, a, b), hosts)| Difference { what, hosts, a, b }).collect())
+    found.into_iter().map(|((what, a, b), hosts)| Difference { what, hosts, a, b }).collect()
 }
 
-/// (what, host) and its value: every leaf of the stack, every fact of the inventory.
-fn facts(run: &Run) -> Result<BTreeMap<(String, Option<String>), String>> {
+/// (what, host) and its value.
+type Facts = BTreeMap<(String, Option<String>), String>;
+
+/// Every leaf of the stack, every fact of the inventory.
+fn facts(run: &Run) -> Result<Facts> {
     let mut facts = BTreeMap::from([(("prony".to_string(), None), run.version.clone())]);
     let stack = serde_json::to_value(&run.stack).context("the stack has no JSON form")?;
     leaves("stack", &stack, &mut facts);
@@ -36,7 +54,7 @@ fn facts(run: &Run) -> Result<BTreeMap<(String, Option<String>), String>> {
     Ok(facts)
 }
 
-fn leaves(path: &str, value: &Value, facts: &mut BTreeMap<(String, Option<String>), String>) {
+fn leaves(path: &str, value: &Value, facts: &mut Facts) {
     match value {
         Value::Object(table) => table.iter().for_each(|(key, value)| leaves(&format!("{path}.{key}"), value, facts)),
         Value::Array(list) => {
@@ -72,7 +90,6 @@ fn without_lab_id(text: &str) -> String {
 mod tests {
     use super::*;
     use prony_model::Stack;
-    use prony_model::run::Inventory;
 
     fn run(connections: u32, id: &str, kernel: &str) -> Run {
         let text = format!(

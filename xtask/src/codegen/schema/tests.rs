@@ -1,12 +1,24 @@
-//! Holds the schema against diagnoses as serde writes them, with a validator for the few keywords in use.
+//! Holds the schemas against what serde writes, with a validator for the few keywords in use.
 
 use super::*;
 use prony_model::diagnosis::{GroundingTest, Remedy, SCHEMA};
 use prony_model::run::HostCost;
 use prony_model::*;
 
+fn schema_of(id: &str) -> Value {
+    let document = DOCUMENTS.iter().find(|document| document.id == id).unwrap();
+    serde_json::from_str(&document.text(&crate::root().unwrap()).unwrap()).unwrap()
+}
+
 fn schema() -> Value {
-    serde_json::from_str(&diagnosis(&crate::root().unwrap()).unwrap()).unwrap()
+    schema_of(SCHEMA)
+}
+
+/// What of a value, as it is printed, breaks the schema.
+fn check(id: &str, mut value: Value) -> Vec<String> {
+    value["schema"] = json!(id);
+    let schema = schema_of(id);
+    breaks(&schema, &schema, &value, "")
 }
 
 /// Every list has an entry and every option is there, so that the schema is held against all of it.
@@ -52,6 +64,9 @@ fn full() -> Diagnosis {
 /// What of `value` breaks `schema`, with the place of each.
 fn breaks(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     let mut found = breaks_here(root, schema, value, at);
+    if resolve(root, schema)["additionalProperties"] == json!(true) {
+        return found;
+    }
     for (key, inner) in value.as_object().into_iter().flatten() {
         let at = format!("{at}/{key}");
         let results: Vec<_> = under(root, schema, key).iter().map(|s| breaks(root, s, inner, &at)).collect();
@@ -62,7 +77,9 @@ fn breaks(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> 
         }
     }
     for (i, inner) in value.as_array().into_iter().flatten().enumerate() {
-        found.extend(breaks(root, &schema["items"], inner, &format!("{at}[{i}]")));
+        let of_place = &resolve(root, schema)["prefixItems"][i];
+        let of_item = if of_place.is_null() { &resolve(root, schema)["items"] } else { of_place };
+        found.extend(breaks(root, of_item, inner, &format!("{at}[{i}]")));
     }
     found
 }
@@ -151,7 +168,129 @@ fn a_wrong_diagnosis_does_not() {
 
 #[test]
 fn a_type_that_it_cannot_read_is_an_error() {
-    let types = declarations("pub struct A {\n    pub b: (u32, f64),\n}\n");
+    let types = declarations("pub struct A {\n    pub b: Box<f64>,\n}\n");
     let error = define("A", &types, &mut BTreeMap::new()).unwrap_err();
-    assert!(error.to_string().contains("(u32, f64)"), "{error}");
+    assert!(error.to_string().contains("Box<f64>"), "{error}");
+}
+
+#[test]
+fn a_load_fits_its_schema() {
+    use prony_model::load::*;
+    let latency = Latency { count: 1, ..Latency::default() };
+    let step = script::StepResult { name: "login".into(), ..Default::default() };
+    let gate = Gate { name: "cpu".into(), held: true, detail: "d".into(), generator_limited: false };
+    let thread = ThreadUse { waited_us: Some(1.0), spun_us: 1.0, ..ThreadUse::default() };
+    let result = LoadResult {
+        statuses: [(200, 1)].into(),
+        pauses: Some(Pauses { latency_without: latency.clone(), ..Pauses::default() }),
+        intervals: vec![LoadInterval { latency, ..LoadInterval::default() }],
+        threads: vec![thread],
+        per_second: vec![1],
+        sockets: Some(SocketFacts::default()),
+        steps: vec![step],
+        gates: vec![gate],
+        ..LoadResult::default()
+    };
+    let threshold = "p(95)<20ms".parse().unwrap();
+    let thresholds = [ThresholdResult { threshold, measured: Some(1.0), unit: "us".into(), held: true }];
+    let plan = LoadPlan::to("http://127.0.0.1/");
+    let output = prony_report::load_output::LoadOutput { plan: &plan, result: &result, thresholds: &thresholds };
+    let value: Value = serde_json::from_str(&output.json()).unwrap();
+    assert_eq!(check("prony.load/1", value.clone()), [""; 0]);
+    let mut wrong = value;
+    wrong["result"]["errors"]["timeout"] = json!(-1);
+    wrong["result"].as_object_mut().unwrap().remove("latency");
+    assert_eq!(check("prony.load/1", wrong).len(), 2);
+}
+
+#[test]
+fn a_limit_fits_its_schema() {
+    use prony_model::limit::*;
+    let axis = AxisAnswer { tried: vec![AxisPoint::default()], holds_at: Some(1), ..AxisAnswer::default() };
+    let extrapolated = vec![(32.0, Bounded { value: Some(1.0), ..Bounded::default() })];
+    let answer = LimitAnswer { tested: Some(TestedLoad::default()), ..LimitAnswer::default() };
+    let point = LoadPoint { cpu_us_per_request: [("lb".to_string(), 1.0)].into(), ..LoadPoint::default() };
+    let report = LimitReport {
+        saturation: Some(answer.clone()),
+        within_slo: Some(answer),
+        slo: vec!["p99<10ms".parse().unwrap()],
+        curve: vec![point],
+        knee: Some(KneePoint::default()),
+        usl: Some(UslFit { extrapolated, ..UslFit::default() }),
+        stable: Some(axis.clone()),
+        axis: Some(axis),
+        overload: Some(Overload { after_per_s: vec![1.0], ..Overload::default() }),
+        steps: vec![LimitStep::default()],
+        left_out: vec![LeftOut::default()],
+        ..LimitReport::default()
+    };
+    let mut value = serde_json::to_value(report).unwrap();
+    assert_eq!(check("prony.limit/1", value.clone()), [": `summary` is missing"]);
+    value["summary"] = json!("The limit is 1000/s.");
+    assert_eq!(check("prony.limit/1", value), [""; 0]);
+}
+
+#[test]
+fn both_kinds_of_comparison_fit_their_schema() {
+    use prony_model::comparison::*;
+    let interval = ChangeInterval { low: -0.1, high: 0.1, detectable: 0.1, p: 0.5, p_holm: 1.0 };
+    let change = MetricChange {
+        metric: ComparedMetric::Rps,
+        a: 1.0,
+        b: 1.0,
+        change: 0.0,
+        interval: Some(interval),
+        trials_a: 5,
+        trials_b: 5,
+        verdict: ProofVerdict::NoDifference,
+    };
+    let gate = GateResult { gate: "rps>=-2%".parse().unwrap(), state: GateState::NotProven, detail: "d".into() };
+    let load = MatchedLoad { label: "l".into(), trials_a: 5, trials_b: 5, rps_a: 1.0, rps_b: 1.0, used: true };
+    let answer = Answer {
+        question: "q".into(),
+        verdict: ProofVerdict::NoDifference,
+        summary: "s".into(),
+        primary: ComparedMetric::Rps,
+        design: "d".into(),
+        metrics: vec![change],
+        gates: vec![gate],
+        loads: vec![load],
+        generator_limited: false,
+        doubtful: (0, 0),
+    };
+    let comparison = Comparison {
+        schema: String::new(),
+        mode: CompareMode::Live,
+        a: "a".into(),
+        b: "b".into(),
+        answers: vec![answer],
+        strength: Strength::Strong,
+        strength_reason: "r".into(),
+        aa: Some(AaCheck::default()),
+        differences: vec![Difference { what: "w".into(), hosts: vec!["lb".into()], a: None, b: Some("b".into()) }],
+        notes: vec!["n".into()],
+        runs: vec!["r".into()],
+        valid: true,
+    };
+    assert_eq!(check("prony.compare/1", serde_json::to_value(comparison).unwrap()), [""; 0]);
+    let change = HistoryChange {
+        run: "r".into(),
+        index: 1,
+        started_unix_ms: 1,
+        from: 1.0,
+        to: 2.0,
+        change: 1.0,
+        p: 0.001,
+        worse: false,
+    };
+    let series = HistorySeries {
+        label: "l".into(),
+        metric: ComparedMetric::P99,
+        runs: vec!["r".into()],
+        values: vec![1.0],
+        changes: vec![change],
+    };
+    let mode = "history".to_string();
+    let history = History { schema: String::new(), mode, runs: 1, series: vec![series], notes: vec![] };
+    assert_eq!(check("prony.compare/1", serde_json::to_value(history).unwrap()), [""; 0]);
 }
