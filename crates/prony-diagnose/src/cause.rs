@@ -100,6 +100,8 @@ pub enum Dose {
     Queue,
     /// The first remedy's knob is turned: throughput rises by what was predicted.
     Removal,
+    /// The knobs of all remedies are turned together, because each alone only puts off what the others mend.
+    RemovalByAll,
     /// Nothing can be turned; the sentence says why.
     Untestable(&'static str),
 }
@@ -110,7 +112,12 @@ impl Dose {
         match self {
             Dose::Cpu => Some(hop.name),
             Dose::CpuOf(host) => Some(host),
-            Dose::Link { .. } | Dose::Concurrency | Dose::Queue | Dose::Removal | Dose::Untestable(_) => None,
+            Dose::Link { .. }
+            | Dose::Concurrency
+            | Dose::Queue
+            | Dose::Removal
+            | Dose::RemovalByAll
+            | Dose::Untestable(_) => None,
         }
     }
 
@@ -124,7 +131,7 @@ impl Dose {
             InterventionKind::Concurrency => matches!(self, Dose::Concurrency | Dose::Queue),
             // It asks whether anything limits at all.
             InterventionKind::Rate | InterventionKind::Placebo => false,
-            InterventionKind::Removal { .. } => *self == Dose::Removal,
+            InterventionKind::Removal { .. } => matches!(self, Dose::Removal | Dose::RemovalByAll),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::cause::{Dose, FLAT, Finding, concurrency_elasticity};
 use crate::facts::Hop;
 use prony_model::diagnosis::GroundingTest;
 use prony_model::limit::Bounded;
-use prony_model::{Intervention, InterventionKind};
+use prony_model::{Intervention, InterventionKind, Knob};
 
 /// Elasticity from which throughput counts as following; 1 is expected of a sole bottleneck, 0 of a free resource
 /// (methods.md). The middle between the measured controls (up to 0.12) and suspects (from 0.99) would be 0.55; an
@@ -21,7 +21,7 @@ const HARDLY: f64 = 0.15;
 const SOLE: f64 = 0.75;
 /// A removal that brings less than this part of the predicted gain speaks against the cause. A guess.
 const REMOVAL_PART: f64 = 0.25;
-/// Part of the latency at p99 that a removal must take away at least, to count as what requests waited for. A guess: the p99 of
+/// Part of the latency at p99 or p99.9 that a removal must take away at least, to count as what requests waited for. A guess: the p99 of
 /// short trials differs by up to 30 % from one to the next on a shared machine, and its mean over 5 pairs by half of that.
 const WAIT_GONE: f64 = 0.2;
 /// A predicted gain below this is too small for its absence to speak against the cause. A guess: pairs detect about 5
@@ -65,8 +65,10 @@ impl Seen {
 fn test_of<'a>(hop: &Hop<'a>, finding: &Finding) -> Option<&'a Intervention> {
     let own_knob = |i: &Intervention| match &i.what {
         InterventionKind::Removal { .. } => {
+            // By its name: how far it is turned may follow the load, which is not the same from trial to trial.
             let turned = i.what.knobs();
-            finding.remedies.iter().any(|r| r.knob.as_ref().is_some_and(|knob| turned.contains(&knob)))
+            let is_turned = |knob: &Knob| turned.iter().any(|t| t.id == knob.id && t.host == knob.host);
+            finding.remedies.iter().filter_map(|r| r.knob.as_ref()).any(is_turned)
         }
         InterventionKind::Cpu => finding.dose.cpu_host(hop) == Some(i.target.as_str()),
         InterventionKind::LinkRate { .. } => i.target == hop.name,
@@ -85,8 +87,8 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
     let Some((intervention, seen)) = test_of(hop, finding).and_then(|i| Some((i, Seen::of(i)?))) else {
         return Response::NotTested("no intervention was made".to_string());
     };
-    if let InterventionKind::Removal { knob, .. } = &intervention.what {
-        return removal(&seen, intervention.p99, &format!("{}={}", knob.id, knob.value), finding);
+    if matches!(intervention.what, InterventionKind::Removal { .. }) {
+        return removal(&seen, intervention, finding);
     }
     if finding.dose == Dose::Queue {
         return queue(&seen);
@@ -140,14 +142,21 @@ fn queue(seen: &Seen) -> Response {
     }
 }
 
-fn removal(seen: &Seen, p99: Option<Bounded>, knob: &str, finding: &Finding) -> Response {
+fn removal(seen: &Seen, intervention: &Intervention, finding: &Finding) -> Response {
     let predicted = finding.gain.unwrap_or(0.0);
-    let mut detail = format!("with {knob}, throughput changed by {}; predicted {predicted:.2}", seen.text());
-    // Requests that wait for something rare are few: what they wait shows at p99, and hardly in throughput.
-    let wait = p99.and_then(|p99| Some(Seen { value: p99.value?, low: p99.low?, high: p99.high? }));
-    let wait = wait.filter(|wait| wait.high < -WAIT_GONE);
-    if let Some(wait) = &wait {
-        detail.push_str(&format!(", latency at p99 by {}", wait.text()));
+    let mut knobs: Vec<String> = intervention.what.knobs().iter().map(|k| format!("{}={}", k.id, k.value)).collect();
+    knobs.dedup();
+    let knobs = knobs.join(" and ");
+    let mut detail = format!("with {knobs}, throughput changed by {}; predicted {predicted:.2}", seen.text());
+    // Requests that wait for something rare are few: what they wait shows at the tail, and hardly in throughput.
+    let gone = |change: Option<Bounded>| {
+        let change = change.and_then(|c| Some(Seen { value: c.value?, low: c.low?, high: c.high? }));
+        change.filter(|wait| wait.high < -WAIT_GONE)
+    };
+    let tails = [("p99", gone(intervention.p99)), ("p99.9", gone(intervention.p999))];
+    let wait = tails.into_iter().find_map(|(name, wait)| Some((name, wait?)));
+    if let Some((name, wait)) = &wait {
+        detail.push_str(&format!(", latency at {name} by {}", wait.text()));
     }
     if seen.low > 0.0 || (wait.is_some() && seen.high >= 0.0) {
         Response::Follows(detail)

@@ -51,7 +51,18 @@ fn is_closed_loop(run: &Run) -> bool {
 
 fn planned(target: &str, what: InterventionKind, control: bool, dose: f64) -> Intervention {
     let target = target.to_string();
-    Intervention { target, what, control, dose, elasticity: None, low: None, high: None, p99: None, pairs: 0 }
+    Intervention {
+        target,
+        what,
+        control,
+        dose,
+        elasticity: None,
+        low: None,
+        high: None,
+        p99: None,
+        p999: None,
+        pairs: 0,
+    }
 }
 
 fn suspect_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<Intervention> {
@@ -63,12 +74,16 @@ fn suspect_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<Inter
         Dose::Concurrency | Dose::Queue if is_closed_loop(suspect.hop.run) => {
             (InterventionKind::Concurrency, MORE_CONNECTIONS)
         }
-        Dose::Removal => {
+        Dose::Removal | Dose::RemovalByAll => {
             let knob = knobs_of(suspect).next()?;
             let siblings = suspect.hop.siblings();
             let is_sibling = |host: &str| host != knob.host && siblings.iter().any(|sibling| sibling.name == host);
+            let by_all = suspect.finding.dose == Dose::RemovalByAll;
             let same = standing.iter().filter(|s| s.cause.id == suspect.cause.id).flat_map(knobs_of);
-            let also = same.filter(|k| k.id == knob.id && is_sibling(&k.host)).collect();
+            let belongs = |k: &Knob| {
+                (k.id == knob.id && is_sibling(&k.host)) || (by_all && k.id != knob.id && k.host == knob.host)
+            };
+            let also = same.filter(belongs).collect();
             (InterventionKind::Removal { knob, also }, 1.0)
         }
         Dose::Concurrency | Dose::Queue | Dose::Untestable(_) => return None,

@@ -102,7 +102,8 @@ pub enum InterventionKind {
     Removal {
         /// What is turned.
         knob: Knob,
-        /// What is turned at its siblings with the same fault: with one mended, the others would still hold the stack back.
+        /// What is turned with it: at siblings with the same fault, and other remedies that only help together. One alone would
+        /// leave the stack to what is left.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         also: Vec<Knob>,
     },
@@ -145,6 +146,9 @@ pub struct Intervention {
     /// For a removal: relative change of the latency at p99; a wait of few requests shows there and not in throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99: Option<Bounded>,
+    /// The same at p99.9: a wait of one request in 500 does not show at p99.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p999: Option<Bounded>,
     /// Pairs of trials.
     pub pairs: u32,
 }

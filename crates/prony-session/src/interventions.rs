@@ -142,8 +142,8 @@ fn what_is_done(what: &InterventionKind, target: &str, dose: f64) -> String {
         InterventionKind::Concurrency => format!("{percent:.0} % more connections"),
         InterventionKind::Rate => format!("{percent:.0} % more requests asked for"),
         InterventionKind::Removal { knob, also } => {
-            let siblings = also.iter().map(|k| format!(" and {}", k.host)).collect::<String>();
-            format!("{} = {} at {target}{siblings}", knob.id, knob.value)
+            let more = also.iter().map(|k| format!(", {} = {} at {}", k.id, k.value, k.host)).collect::<String>();
+            format!("{} = {} at {target}{more}", knob.id, knob.value)
         }
         InterventionKind::Placebo => "nothing turned".to_string(),
     }
@@ -153,7 +153,8 @@ fn what_is_done(what: &InterventionKind, target: &str, dose: f64) -> String {
 pub(crate) fn conclude(run: &mut Run, rounds: &Rounds) {
     for index in 0..run.interventions.len() {
         let pairs = pairs(run, index, good_per_s);
-        let p99 = pairs_of_p99(run, index);
+        let p99 = tail(run, index, |result| result.latency.p99_us);
+        let p999 = tail(run, index, |result| result.latency.p999_us);
         let planned = &mut run.interventions[index];
         planned.pairs = pairs.len() as u32;
         if rounds.given_up.contains(&index) {
@@ -173,23 +174,22 @@ pub(crate) fn conclude(run: &mut Run, rounds: &Rounds) {
         if let Some((estimate, low, high)) = found {
             (planned.elasticity, planned.low, planned.high) = (Some(estimate), Some(low), Some(high));
         }
-        planned.p99 = prony_stats::paired::compare("latency.p99", &p99).map(|e| Bounded {
-            value: Some(e.effect),
-            low: Some(e.low),
-            high: Some(e.high),
-        });
+        (planned.p99, planned.p999) = (p99, p999);
     }
 }
 
-/// The latency at p99 of each complete pair of a removal, in microseconds; none of other interventions.
-fn pairs_of_p99(run: &Run, index: usize) -> Vec<(f64, f64)> {
+/// How a removal changed a latency, relative; none of other interventions.
+fn tail(run: &Run, index: usize, latency_us: fn(&LoadResult) -> f64) -> Option<Bounded> {
     match run.interventions[index].what {
-        InterventionKind::Removal { .. } => pairs(run, index, |result| result.latency.p99_us),
+        InterventionKind::Removal { .. } => {
+            let change = prony_stats::paired::compare("latency", &pairs(run, index, latency_us))?;
+            Some(Bounded { value: Some(change.effect), low: Some(change.low), high: Some(change.high) })
+        }
         InterventionKind::Cpu
         | InterventionKind::LinkRate { .. }
         | InterventionKind::Concurrency
         | InterventionKind::Rate
-        | InterventionKind::Placebo => Vec::new(),
+        | InterventionKind::Placebo => None,
     }
 }
 
@@ -223,7 +223,18 @@ mod tests {
 
     fn planned(what: InterventionKind, control: bool) -> Intervention {
         let target = if control { "s1" } else { "lb" }.to_string();
-        Intervention { target, what, control, dose: 0.2, elasticity: None, low: None, high: None, p99: None, pairs: 0 }
+        Intervention {
+            target,
+            what,
+            control,
+            dose: 0.2,
+            elasticity: None,
+            low: None,
+            high: None,
+            p99: None,
+            p999: None,
+            pairs: 0,
+        }
     }
 
     fn removal() -> InterventionKind {

@@ -116,7 +116,9 @@ pub fn run(root: &Path, args: &TruthArgs) -> anyhow::Result<()> {
     let text = table::page(args, &bench.missing, &tables, floor, &busy_before);
     println!("{text}");
     if !args.no_write {
-        write_section(root, "truth", &text)?;
+        // A part must not replace the whole table.
+        let whole = args.tool.is_none() && args.case.is_none();
+        write_section(root, if whole { "truth" } else { "truth-part" }, &text)?;
     }
     Ok(())
 }

@@ -99,7 +99,11 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         Some(Software::Nginx) => finding.mend("keep connections to the servers open", keeping(hop)?),
         Some(_) | None => finding,
     };
-    finding.mend("widen the range of local ports", wider).gaining(gain_until_full(hop)).tested_by(Dose::Removal).fires()
+    finding
+        .mend("widen the range of local ports", wider)
+        .gaining(gain_until_full(hop))
+        .tested_by(Dose::RemovalByAll)
+        .fires()
 }
 
 #[cfg(test)]

@@ -76,10 +76,16 @@ fn intervention(i: &Intervention) -> InterventionView {
         (Some(value), None, _) | (Some(value), _, None) => format!("{} (no interval)", one(value)),
         (None, _, _) => "not done".to_string(),
     };
-    let p99 = i.p99.and_then(|p| Some((p.value?, p.low?, p.high?))).map_or(String::new(), |(value, low, high)| {
-        format!("; latency at p99 {} ({} to {})", number::change(value), number::change(low), number::change(high))
+    let tails = [("p99", i.p99), ("p99.9", i.p999)].into_iter().filter_map(|(name, p)| {
+        let (value, low, high) = (p?.value?, p?.low?, p?.high?);
+        Some(format!(
+            "; latency at {name} {} ({} to {})",
+            number::change(value),
+            number::change(low),
+            number::change(high)
+        ))
     });
-    let text = text + &p99;
+    let text = text + &tails.collect::<String>();
     InterventionView {
         target: i.target.clone(),
         what: doing(i),
@@ -103,8 +109,8 @@ pub(super) fn doing(i: &Intervention) -> String {
         InterventionKind::Concurrency => format!("{dose} more connections"),
         InterventionKind::Rate => format!("{dose} more requests asked for"),
         InterventionKind::Removal { knob, also } => {
-            let siblings = also.iter().map(|k| format!(" and {}", k.host)).collect::<String>();
-            format!("remedy applied, {}{siblings}", knob_text(knob))
+            let more = also.iter().map(|k| format!(", {}", knob_text(k))).collect::<String>();
+            format!("remedy applied, {}{more}", knob_text(knob))
         }
         InterventionKind::Placebo => "nothing turned".to_string(),
     }

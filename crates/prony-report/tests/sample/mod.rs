@@ -383,6 +383,7 @@ fn interventions() -> Vec<Intervention> {
         low: Some(elasticity - half),
         high: Some(elasticity + half),
         p99: None,
+        p999: None,
         pairs,
     };
     vec![

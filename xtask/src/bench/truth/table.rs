@@ -19,7 +19,9 @@ pub(super) fn page(
     floor: Floor,
     busy_before: &str,
 ) -> String {
-    let mut text = String::from("## Do load generators tell the truth?\n\n");
+    let part = [&args.tool, &args.case].into_iter().flatten().cloned().collect::<Vec<_>>().join(", ");
+    let part = if part.is_empty() { part } else { format!(" Only {part}") };
+    let mut text = format!("## Do load generators tell the truth?{part}\n\n");
     text += &format!(
         "`cargo xtask bench truth --seconds {} --rounds {} --rate {} --connections {}{}` on {}, load average {busy_before} before and {} after. \
          The server (`xtask/fixtures/truth_server.c`, CPU {SERVER_CPU}) answers the i-th request a known time after it arrived, as a pure delay: \

@@ -33,6 +33,7 @@ fn full() -> Diagnosis {
         low: None,
         high: None,
         p99: Some(prony_model::limit::Bounded::default()),
+        p999: Some(prony_model::limit::Bounded::default()),
         pairs: 6,
     };
     let evidence = Evidence {
