@@ -1,0 +1,59 @@
+// The run over time: what clients asked and saw, then host by host, the hop of the verdict open and the others folded.
+
+import { h, section } from "../dom";
+import type { ChartView, ReportData } from "../generated/types";
+import { t } from "../text";
+import { TimeChart, Timeline } from "../time/chart";
+import { span } from "../time/shape";
+
+/** The charts of the page. */
+let timeline: Timeline | null = null;
+
+/** Draws again what takes its colours when it is drawn. */
+export const repaintSeries = (): void => timeline?.repaint();
+
+/** Fits the charts to the page, now and whenever its width changes. */
+export function fitSeries(): void {
+  timeline?.fit();
+}
+
+const HEIGHT = { wide: 190, narrow: 150 };
+
+export function series(data: ReportData): HTMLElement | null {
+  const { charts, bands } = data.timeline;
+  timeline = null;
+  if (charts.length === 0) return null;
+  const shared = new Timeline(span(charts, bands.map((band) => band.to_s)), bands);
+  timeline = shared;
+  const back = h("button", { type: "button", class: "plain" }, t.series.all);
+  back.addEventListener("click", () => shared.zoom());
+  const load = charts.filter((chart) => chart.host === "");
+  const hosts = [...new Set(charts.map((chart) => chart.host).filter(Boolean))];
+  return section(
+    "series",
+    t.series.title,
+    t.series.lead,
+    h("div", { class: "time-tools" }, back, h("small", {}, t.series.keys)),
+    load.length > 0 ? h("div", { class: "time-charts" }, load.map((chart) => wide(shared, chart))) : null,
+    hosts.map((host, i) => hostCharts(shared, host, charts.filter((chart) => chart.host === host), i === 0, data)),
+  );
+}
+
+const wide = (shared: Timeline, chart: ChartView) => new TimeChart(shared, chart, HEIGHT.wide).element;
+const narrow = (shared: Timeline, chart: ChartView) => new TimeChart(shared, chart, HEIGHT.narrow).element;
+
+function hostCharts(shared: Timeline, host: string, charts: ChartView[], isOpen: boolean, data: ReportData): HTMLElement {
+  const cores = charts.filter((chart) => chart.kind === "core");
+  const drawn = charts.filter((chart) => chart.lines.length > 0 && chart.kind !== "core" && chart.kind !== "cpu");
+  const still = charts.filter((chart) => chart.lines.length === 0).flatMap((chart) => chart.zero);
+  const limits = data.stack.nodes.some((node) => node.name === host && node.limits);
+  return h(
+    "details",
+    { class: "time-host", ...(isOpen ? { open: "" } : {}) },
+    h("summary", {}, host, limits ? h("small", {}, ` ${t.series.limit}`) : null),
+    h("div", { class: "time-charts" }, charts.filter((chart) => chart.kind === "cpu").map((chart) => wide(shared, chart))),
+    cores.length > 0 ? h("details", {}, h("summary", {}, t.series.cores(cores.length)), h("div", { class: "time-charts two" }, cores.map((chart) => narrow(shared, chart)))) : null,
+    h("div", { class: "time-charts two" }, drawn.map((chart) => narrow(shared, chart))),
+    still.length > 0 ? h("p", { class: "zero" }, t.series.zero(still)) : null,
+  );
+}
