@@ -2,10 +2,11 @@
 // Colours come from the style sheet by class, so that light, dark and print need no second drawing.
 
 import { h, s, type Child } from "./dom";
+import { saveDrawing } from "./save";
 import { linear, type Scale } from "./scale";
 
 /** Width of the text block on A4 with the margins of the style sheet, in CSS pixels. */
-const PAPER_WIDTH = 680;
+export const PAPER_WIDTH = 680;
 
 interface Drawing {
   holder: HTMLElement;
@@ -15,6 +16,16 @@ const drawings: Drawing[] = [];
 
 /** A figure whose drawing is made by `draw` for a width; it returns the height and the parts. */
 export function figure(label: string, draw: (width: number) => { height: number; parts: Child[] }, legend?: Child): HTMLElement {
+  const holder = drawing(label, draw);
+  const [title = label] = label.split(":");
+  const name = () => holder.closest("section")?.id ?? "stack";
+  return h("figure", { class: "drawn" }, h("div", { class: "drawn-head" }, legend ?? null, saveDrawing(title, () => holder.querySelector("svg"), name)), holder);
+}
+
+/** A drawing that stands inside a text: no legend, and nothing that is worth taking along. */
+export const inline = (label: string, draw: (width: number) => { height: number; parts: Child[] }): HTMLElement => h("figure", {}, drawing(label, draw));
+
+function drawing(label: string, draw: (width: number) => { height: number; parts: Child[] }): HTMLElement {
   const holder = h("div", { class: "drawing" });
   drawings.push({
     holder,
@@ -23,7 +34,7 @@ export function figure(label: string, draw: (width: number) => { height: number;
       return s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, s("title", {}, label), parts);
     },
   });
-  return h("figure", {}, legend, holder);
+  return holder;
 }
 
 function drawAt(drawing: Drawing, width: number): void {

@@ -20,9 +20,10 @@ import { limit } from "./sections/limit";
 import { proof } from "./sections/proof";
 import { raw } from "./sections/raw";
 import { repeat } from "./sections/repeat";
-import { fitSeries, series, repaintSeries } from "./sections/series";
+import { fitSeries, printSeries, repaintSeries, series } from "./sections/series";
 import { verdict } from "./sections/verdict";
 import { walk } from "./sections/walk";
+import { saveTables } from "./save";
 import { chooseLanguage, chooseTheme, restore } from "./settings";
 import { t } from "./text";
 
@@ -59,6 +60,7 @@ function show(data: ReportData): void {
   const tools = h("div", { class: "settings" }, chooseLanguage(() => show(data)), chooseTheme(repaintSeries));
   const foot = h("footer", {}, t.page.foot(data.run.id, data.run.version, data.run.started));
   main.replaceChildren(verdict(data, tools), sections.length > 1 ? contents : "", ...sections, foot);
+  saveTables(main);
   drawAll();
   fitSeries();
 }
@@ -71,7 +73,7 @@ function print(): void {
     for (const details of document.querySelectorAll<HTMLDetailsElement>("details:not(.time-host, .chart-figures)")) details.open = true;
     theme = root.dataset["theme"];
     root.dataset["theme"] = "light";
-    repaintSeries();
+    printSeries();
   });
   window.addEventListener("afterprint", () => {
     if (theme === undefined) delete root.dataset["theme"];
@@ -80,6 +82,7 @@ function print(): void {
   });
 }
 
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaintSeries);
 restore();
 show(JSON.parse(document.getElementById("prony-data")!.textContent!) as ReportData);
 print();

@@ -75,15 +75,12 @@ function named(text: string): { name: string; kernel: boolean } {
   return { name: kernel ? text.slice(0, -KERNEL.length) : text, kernel };
 }
 
-function deepest(frame: Frame): number {
-  return Math.max(frame.depth, ...[...frame.calls.values()].map(deepest));
-}
-
 /** The graph with its search field and the line that says what is under the pointer. */
 function drawn(flame: FlameView, root: Frame): HTMLElement {
   let shown = root;
   let pattern = "";
   let width = 0;
+  let deepest = 0;
   const frames = s("g");
   const said = h("p", { class: "flame-said" });
   const field = h("input", { type: "search", placeholder: t.flames.find, "aria-label": t.flames.findOf(flame.host) }) as HTMLInputElement;
@@ -112,6 +109,7 @@ function drawn(flame: FlameView, root: Frame): HTMLElement {
   };
   const below = (frame: Frame, x: number, perSample: number, parts: SVGElement[]) => {
     parts.push(one(frame, x, frame.samples * perSample));
+    deepest = Math.max(deepest, frame.depth);
     const calls = [...frame.calls.values()].sort((a, b) => b.samples - a.samples || (a.name < b.name ? -1 : 1));
     for (const call of calls) {
       if (call.samples * perSample < NARROWEST_PX) break;
@@ -119,11 +117,14 @@ function drawn(flame: FlameView, root: Frame): HTMLElement {
       x += call.samples * perSample;
     }
   };
+  const height = () => (deepest + 1) * ROW;
   const paint = () => {
     const parts: SVGElement[] = [];
+    deepest = 0;
     for (let caller = shown.parent; caller; caller = caller.parent) parts.push(one(caller, 0, width));
     below(shown, 0, width / Math.max(shown.samples, 1), parts);
     frames.replaceChildren(...parts);
+    frames.ownerSVGElement?.setAttribute("viewBox", `0 0 ${width} ${height()}`);
   };
   const find = () => {
     pattern = field.value.trim().toLowerCase();
@@ -133,12 +134,11 @@ function drawn(flame: FlameView, root: Frame): HTMLElement {
   field.addEventListener("input", find);
   back.addEventListener("click", () => zoom(root));
   say("");
-  const height = (deepest(root) + 1) * ROW;
   const label = t.flames.label(flame.host);
   const graph = figure(label, (room) => {
     width = room;
     paint();
-    return { height, parts: [frames] };
+    return { height: height(), parts: [frames] };
   });
   graph.addEventListener("pointerleave", () => say(shown === root ? "" : share(shown)));
   return h("div", {}, h("div", { class: "flame-tools" }, field, back), said, graph);

@@ -2,6 +2,7 @@
 
 import { h, section } from "../dom";
 import type { ChartView, ReportData } from "../generated/types";
+import { clock } from "../number";
 import { t } from "../text";
 import { TimeChart, Timeline } from "../time/chart";
 import { span } from "../time/shape";
@@ -11,6 +12,9 @@ let timeline: Timeline | null = null;
 
 /** Draws again what takes its colours when it is drawn. */
 export const repaintSeries = (): void => timeline?.repaint();
+
+/** Draws all of it for paper. */
+export const printSeries = (): void => timeline?.print();
 
 /** Fits the charts to the page, now and whenever its width changes. */
 export function fitSeries(): void {
@@ -23,9 +27,13 @@ export function series(data: ReportData): HTMLElement | null {
   const { charts, bands } = data.timeline;
   timeline = null;
   if (charts.length === 0) return null;
-  const shared = new Timeline(span(charts, bands.map((band) => band.to_s)), bands);
+  const shown = h("span", { class: "range", role: "status" });
+  const shared = new Timeline(span(charts, bands.map((band) => band.to_s)), bands, (range) => {
+    shown.textContent = range ? t.series.shown(clock(range[0]), clock(range[1])) : "";
+    back.hidden = range === null;
+  });
   timeline = shared;
-  const back = h("button", { type: "button", class: "plain" }, t.series.all);
+  const back = h("button", { type: "button", class: "plain", hidden: "" }, t.series.all);
   back.addEventListener("click", () => shared.zoom());
   const load = charts.filter((chart) => chart.host === "");
   const hosts = [...new Set(charts.map((chart) => chart.host).filter(Boolean))];
@@ -33,7 +41,7 @@ export function series(data: ReportData): HTMLElement | null {
     "series",
     t.series.title,
     t.series.lead,
-    h("div", { class: "time-tools" }, back, h("small", {}, t.series.keys)),
+    h("div", { class: "time-tools" }, h("small", {}, t.series.keys), back, shown),
     load.length > 0 ? h("div", { class: "time-charts" }, load.map((chart) => wide(shared, chart))) : null,
     hosts.map((host, i) => hostCharts(shared, host, charts.filter((chart) => chart.host === host), i === 0, data)),
   );

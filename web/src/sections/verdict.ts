@@ -6,6 +6,9 @@ import { seconds } from "../number";
 import { t } from "../text";
 import { stack } from "./stack";
 
+/** Values with more letters, like `at least 7,038/s`, are written smaller, so that they stay on one line. */
+const LONG = 11;
+
 export function verdict(data: ReportData, tools: HTMLElement): HTMLElement {
   const { headline, run, verdict: found } = data;
   const subject = data.stack.name || data.stack.entry;
@@ -21,10 +24,10 @@ export function verdict(data: ReportData, tools: HTMLElement): HTMLElement {
       ? h(
           "dl",
           { class: "figures" },
-          headline.figures.map((f) => h("div", { class: f.tone }, h("dt", {}, f.label), h("dd", { class: "big" }, f.value), h("dd", {}, f.note))),
+          headline.figures.map((f) => h("div", { class: f.tone }, h("dt", {}, f.label), h("dd", { class: f.value.length > LONG ? "big long" : "big" }, f.value), h("dd", {}, f.note))),
         )
       : null,
-    found?.summary ? h("p", { class: "summary" }, found.summary) : null,
+    found?.summary ? h("p", { class: "summary" }, together(found.summary)) : null,
     found?.meaning && found.cause !== "none" ? h("p", { class: "meaning" }, found.meaning, " ", h("code", {}, found.cause)) : null,
     stack(data),
     found && found.grounding.length > 0 ? grounding(found) : null,
@@ -45,3 +48,6 @@ function grounding(found: VerdictView): HTMLElement {
     ),
   );
 }
+
+/** A number and its percent sign stay on one line. */
+const together = (text: string): string => text.replace(/(\d) %/g, "$1\u00a0%");

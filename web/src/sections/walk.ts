@@ -1,7 +1,7 @@
 // The way from the symptom to the cause, step by step: each opens to what was looked at, what it said, the value against the
 // calm one and the border, and what it ruled out. Runs without a recorded walk show their evidence alone.
 
-import { figure } from "../chart";
+import { inline } from "../chart";
 import { h, s, section, type Child } from "../dom";
 import type { EvidenceView, ReportData, WalkView } from "../generated/types";
 import { t } from "../text";
@@ -9,13 +9,18 @@ import { t } from "../text";
 /** Open from the start: where the time goes is the step that people ask for first. */
 const OPEN = ["time split"];
 
+/** Facts that are steps of their own; a profile adds a dozen more, which are folded together. A guess. */
+const FACTS_MAX = 5;
+
 export function walk(data: ReportData): HTMLElement | null {
   if (data.walk.length === 0 && data.evidence.length === 0) return null;
   const before = data.walk.filter((step) => step.step !== "cause").map((step) => recorded(step));
-  const facts = data.evidence.map((e, i) => fact(e, data.walk.length === 0 && i === 0));
+  const first = data.walk.length === 0;
+  const facts = data.evidence.slice(0, FACTS_MAX).map((e, i) => fact(e, first && i === 0));
+  const others = data.evidence.slice(FACTS_MAX);
   const cause = data.walk.filter((step) => step.step === "cause").map((step) => recorded(step));
   const lead = data.walk.length > 0 ? t.walk.lead : t.walk.leadFacts;
-  return section("walk", t.walk.title, lead, h("ol", { class: "chain" }, before, facts, cause));
+  return section("walk", t.walk.title, lead, h("ol", { class: "chain" }, before, facts, others.length > 0 ? more(others) : null, cause));
 }
 
 function recorded(walk: WalkView): HTMLElement {
@@ -34,6 +39,17 @@ function recorded(walk: WalkView): HTMLElement {
   );
 }
 
+function more(facts: EvidenceView[]): HTMLElement {
+  const line = (e: EvidenceView) => h("li", { class: `card ${e.supports ? "for" : "against"}` }, `${e.claim}${named(e)}: `, h("b", {}, e.value_text), compared(e));
+  return h("li", {}, h("details", {}, h("summary", {}, h("b", {}, t.walk.more(facts.length)), h("span", {}, "")), h("ul", { class: "looked" }, facts.map(line))));
+}
+
+/** What a claim says of `this function` is in its metric, behind the colon. */
+const named = (e: EvidenceView): string => {
+  const [, item] = e.metric.split(": ");
+  return item ? ` (${item})` : "";
+};
+
 function fact(e: EvidenceView, isOpen: boolean): HTMLElement {
   return h(
     "li",
@@ -41,7 +57,7 @@ function fact(e: EvidenceView, isOpen: boolean): HTMLElement {
     h(
       "details",
       isOpen ? { open: "" } : {},
-      h("summary", {}, h("b", {}, e.claim), h("span", {}, h("b", { class: "value" }, e.value_text), compared(e)), e.supports ? null : h("small", {}, t.walk.against)),
+      h("summary", {}, h("b", {}, e.claim, named(e)), h("span", {}, h("b", { class: "value" }, e.value_text), compared(e)), e.supports ? null : h("small", {}, t.walk.against)),
       h("p", { class: "looked" }, `${e.metric_title}${e.host ? t.walk.at(e.host) : ""} `, e.metric === e.metric_title ? null : h("code", {}, e.metric)),
       e.threshold !== null || e.baseline !== null ? bar(e) : null,
       e.threshold !== null && e.origin ? h("p", { class: "origin" }, t.walk.origin(e.threshold_text ?? "", e.origin)) : null,
@@ -54,7 +70,7 @@ const compared = (e: EvidenceView): string =>
 
 function bar(e: EvidenceView): HTMLElement {
   const label = `${e.metric_title}: ${e.value_text}${compared(e)}`;
-  return figure(label, (width) => {
+  return inline(label, (width) => {
     const largest = Math.max(...[e.value, e.baseline, e.threshold].map((v) => Math.abs(v ?? 0)), Number.MIN_VALUE);
     const x = (v: number) => 1 + (Math.abs(v) / largest) * (width - 4) * 0.96;
     const parts: Child[] = [s("rect", { class: "track", x: 0, y: 20, width, height: 12, rx: 3 })];

@@ -90,7 +90,7 @@ export const en = {
     wait: "own wait",
     upstream: "waiting for hosts further on",
     fullest: (what: string) => `fullest: ${what}`,
-    bySockets: "Times are per request, from how many requests the sockets of each host showed: a lower bound.",
+    bySockets: "Times are per request of the clients, from how many requests the sockets of each host showed: a lower bound.",
   },
   walk: {
     title: "From symptom to cause",
@@ -107,6 +107,7 @@ export const en = {
     ruledOut: (count: number) => `${count} ruled out`,
     ruledOutThese: "Ruled out:",
     lookedAt: (what: string) => `Looked at: ${what}`,
+    more: (count: number) => `${count} more facts`,
     against: "speaks against it",
     at: (host: string) => ` at ${host}`,
     calm: "calm",
@@ -220,6 +221,7 @@ export const en = {
     greatestAt: "Greatest at",
     limit: "the limit",
     all: "Show all of the time",
+    shown: (from: string, to: string) => `Shown: ${from} to ${to}`,
     cores: (count: number) => `Each of its ${count} CPUs`,
   },
   save: {
@@ -252,6 +254,7 @@ export const en = {
   excluded: {
     title: "Ruled out",
     lead: "Causes that were checked, and the fact that rules each one out.",
+    all: (count: number) => `${count} causes`,
     cause: "Cause",
     because: "Because",
     also: "Also possible, but explaining less",

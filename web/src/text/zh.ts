@@ -83,7 +83,7 @@ export const zh: Text = {
     wait: "自身等待",
     upstream: "等待下游主机",
     fullest: (what) => `最满的资源：${what}`,
-    bySockets: "时间按每个请求计，由各主机套接字中的请求数推算，为下限。",
+    bySockets: "时间按客户端的每个请求计，由各主机套接字中的请求数推算，为下限。",
   },
   walk: {
     title: "从症状到原因",
@@ -100,6 +100,7 @@ export const zh: Text = {
     ruledOut: (count) => `排除 ${count} 项`,
     ruledOutThese: "已排除：",
     lookedAt: (what) => `查看：${what}`,
+    more: (count) => `另外 ${count} 个事实`,
     against: "反对该结论",
     at: (host) => `，位于 ${host}`,
     calm: "平静",
@@ -213,6 +214,7 @@ export const zh: Text = {
     greatestAt: "最大值时刻",
     limit: "瓶颈",
     all: "显示全部时间",
+    shown: (from, to) => `显示：${from} 至 ${to}`,
     cores: (count) => `其 ${count} 个 CPU 中的每一个`,
   },
   save: {
@@ -245,6 +247,7 @@ export const zh: Text = {
   excluded: {
     title: "已排除",
     lead: "检查过的原因，以及排除每一项的事实。",
+    all: (count) => `${count} 个原因`,
     cause: "原因",
     because: "理由",
     also: "也有可能，但解释得更少",

@@ -4,23 +4,27 @@
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { PAPER_WIDTH } from "../chart";
 import { colour, look } from "../colour";
 import { h, table } from "../dom";
 import type { BandView, ChartView, LineView } from "../generated/types";
 import { NONE, clock, inUnit, onAxis, seconds } from "../number";
 import { logarithmic } from "../scale";
 import { t } from "../text";
-import { saveButtons } from "./save";
+import { saveChart } from "./save";
 import { columns, isJoined, isStacked, logRange, range, steps, summary, valueAt } from "./shape";
 
 /** All charts that are drawn together: they share the cursor and the time that is shown. */
 export class Timeline {
   readonly charts: TimeChart[] = [];
   shown: [number, number];
+  private isPointing = false;
 
+  /** `onZoom` gets the stretch that is shown; none when it is all of the time. */
   constructor(
     readonly whole: [number, number],
     readonly bands: BandView[],
+    private readonly onZoom: (shown: [number, number] | null) => void,
   ) {
     this.shown = whole;
   }
@@ -31,11 +35,16 @@ export class Timeline {
     const length = Math.max(to - from, 0.05);
     this.shown = [Math.max(first, Math.min(from, last - length)), Math.min(last, Math.max(to, first + length))];
     for (const chart of this.charts) chart.showTime();
+    this.onZoom(this.shown[0] === first && this.shown[1] === last ? null : this.shown);
   }
 
-  /** Puts the cursor of every chart at a moment. */
-  point(at: number | null): void {
-    for (const chart of this.charts) chart.pointAt(at);
+  /** Puts the cursor of every chart at a moment; `of` is the chart that has it there already. */
+  point(at: number | null, of?: TimeChart): void {
+    // Each of them tells that its cursor moved.
+    if (this.isPointing) return;
+    this.isPointing = true;
+    for (const chart of this.charts) if (chart !== of) chart.pointAt(at);
+    this.isPointing = false;
   }
 
   /** Keeps the charts as wide as their place. */
@@ -44,9 +53,14 @@ export class Timeline {
     this.charts.forEach((chart) => observer.observe(chart.element));
   }
 
-  /** Draws again: after a change of colours or of the paper. */
+  /** Draws again what is drawn: after a change of colours. */
   repaint(): void {
     for (const chart of this.charts) chart.repaint();
+  }
+
+  /** Draws every chart that is not folded away, as wide as paper is. */
+  print(): void {
+    for (const chart of this.charts) chart.draw(PAPER_WIDTH);
   }
 }
 
@@ -71,7 +85,7 @@ export class TimeChart {
     this.element = h(
       "figure",
       { class: "time-chart", "data-kind": chart.kind },
-      h("div", { class: "chart-head" }, h("h4", {}, title, " ", h("small", {}, t.units[chart.unit])), this.moment, saveButtons(chart, title, () => this.plot?.ctx.canvas ?? null)),
+      h("div", { class: "chart-head" }, h("h4", {}, title, " ", h("small", {}, t.units[chart.unit])), this.moment, saveChart(chart, title, () => this.plot?.ctx.canvas ?? null)),
       this.legend(),
       this.holder,
       chart.zero.length > 0 ? h("p", { class: "zero" }, t.series.zero(chart.zero)) : null,
@@ -84,9 +98,8 @@ export class TimeChart {
   }
 
   /** Draws it, if it has a place. */
-  draw(): void {
-    const width = this.holder.clientWidth;
-    if (width === 0) return;
+  draw(width = this.holder.clientWidth): void {
+    if (this.holder.clientWidth === 0) return;
     this.plot?.destroy();
     const data = columns(this.chart, this.hidden);
     this.plot = new uPlot(this.options(width, data.shown), [data.at, ...data.columns] as uPlot.AlignedData, this.holder);
@@ -193,13 +206,10 @@ export class TimeChart {
         points: { show: !isStacked(chart), size: 6 },
         bind: { dblclick: () => () => (timeline.zoom(), null) },
         dataIdx: (plot, series, index) => nearest(plot.data[series] as (number | null)[] | undefined, index, series > 0 && isJoined(chart)),
-        move: (plot, left, top) => {
-          if (left >= 0) for (const other of timeline.charts) if (other.plot !== plot) other.pointAt(plot.posToVal(left, "x"));
-          return [left, top];
-        },
       },
       hooks: {
         drawClear: [(plot) => this.shade(plot)],
+        drawAxes: [(plot) => this.name(plot)],
         setCursor: [(plot) => this.tell(plot)],
         setSelect: [(plot) => this.selected(plot)],
       },
@@ -237,13 +247,14 @@ export class TimeChart {
       ctx.fillStyle = band.kind === "warmup" || band.kind === "inspect" ? tint.other : tint.scored;
       ctx.fillRect(from, bbox.top, Math.max(1, to - from), bbox.height);
     }
-    if (this.chart.host === "") this.name(plot);
     ctx.restore();
   }
 
-  /** What load was sent for, where there is room; neighbours of one kind have one name. */
+  /** What load was sent for, where there is room; neighbours of one kind have one name. Above the grid, below the lines. */
   private name(plot: uPlot): void {
+    if (this.chart.host !== "") return;
     const { ctx, bbox } = plot;
+    ctx.save();
     const scale = window.devicePixelRatio || 1;
     ctx.font = `${11 * scale}px system-ui, sans-serif`;
     ctx.fillStyle = colour("muted");
@@ -254,12 +265,14 @@ export class TimeChart {
       const name = group.length === 1 ? group[0]!.label : t.bands[group[0]!.kind];
       if (ctx.measureText(name).width + 6 * scale < to - from) ctx.fillText(name, (from + to) / 2, bbox.top + 12 * scale);
     }
+    ctx.restore();
   }
 
   /** Values under the cursor, behind their names. */
   private tell(plot: uPlot): void {
     const index = plot.cursor.idx;
     const at = plot.cursor.left !== undefined && plot.cursor.left >= 0 ? plot.posToVal(plot.cursor.left, "x") : null;
+    this.timeline.point(at, this);
     const isSeen = index !== null && index !== undefined && at !== null;
     this.moment.textContent = isSeen ? `${seconds(at)}${bandAt(this.timeline.bands, at)}` : "";
     this.chart.lines.forEach((line, i) => {

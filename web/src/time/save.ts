@@ -4,46 +4,22 @@ import { colour, look } from "../colour";
 import { h, s } from "../dom";
 import type { ChartView } from "../generated/types";
 import { clock, onAxis } from "../number";
+import { copy, keep, saveButtons } from "../save";
 import { linear, logarithmic } from "../scale";
 import { t } from "../text";
 import { columns, csv, isJoined, isStacked, logRange, range, summary, type Column } from "./shape";
 
-/** PNG goes to the clipboard where the browser allows it, else into a file; SVG and CSV into files. */
-export function saveButtons(chart: ChartView, title: string, canvas: () => HTMLCanvasElement | null): HTMLElement {
+export function saveChart(chart: ChartView, title: string, canvas: () => HTMLCanvasElement | null): HTMLElement {
   const name = `${chart.host ? `${chart.host}-` : ""}${chart.kind}${chart.item ? `-${chart.item}` : ""}`;
-  const said = h("span", { class: "saved", role: "status" });
-  const button = (text: string, hint: string, act: () => string | Promise<string>) => {
-    const element = h("button", { type: "button", title: hint, "aria-label": `${hint}: ${title}` }, text);
-    element.addEventListener("click", async () => said.replaceChildren(await act()));
-    return element;
+  const png = () => {
+    const drawn = canvas();
+    return drawn ? copy(framed(drawn, chart, title), name) : "";
   };
-  return h(
-    "div",
-    { class: "save" },
-    said,
-    button("PNG", t.save.png, () => png(canvas(), chart, title, name)),
-    button("SVG", t.save.svg, () => keep(new Blob([svg(chart, title)], { type: "image/svg+xml" }), `${name}.svg`)),
-    button("CSV", t.save.csv, () => keep(new Blob([csv(chart)], { type: "text/csv" }), `${name}.csv`)),
-  );
-}
-
-function keep(blob: Blob, name: string): string {
-  const link = h("a", { href: URL.createObjectURL(blob), download: name }) as HTMLAnchorElement;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  return t.save.saved(name);
-}
-
-async function png(drawn: HTMLCanvasElement | null, chart: ChartView, title: string, name: string): Promise<string> {
-  if (!drawn) return "";
-  const blob = await new Promise<Blob | null>((done) => framed(drawn, chart, title).toBlob(done, "image/png"));
-  if (!blob) return "";
-  try {
-    await navigator.clipboard.write([new ClipboardItem({ "image/png": blob })]);
-    return t.save.copied;
-  } catch {
-    return keep(blob, `${name}.png`);
-  }
+  return saveButtons(title, [
+    { text: "PNG", hint: t.save.png, act: png },
+    { text: "SVG", hint: t.save.svg, act: () => keep(new Blob([svg(chart, title)], { type: "image/svg+xml" }), `${name}.svg`) },
+    { text: "CSV", hint: t.save.csv, act: () => keep(new Blob([csv(chart)], { type: "text/csv" }), `${name}.csv`) },
+  ]);
 }
 
 /** The canvas with its title above and its legend below, on paper. */

@@ -1,5 +1,6 @@
 // From the charts of the data to what uPlot draws: stacking, ranges, what is under the cursor. Draws nothing itself.
 
+import { csvOf } from "../csv";
 import type { ChartUnit, ChartView, LineView } from "../generated/types";
 
 export type Column = (number | null)[];
@@ -78,8 +79,6 @@ export function span(charts: ChartView[], ends: number[]): [number, number] {
 
 /** A chart as CSV: a line for each moment, an empty field where nothing was read. */
 export function csv(chart: ChartView): string {
-  const field = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const head = ["at_s", ...chart.lines.map((line) => field(line.name))].join(",");
-  const rows = chart.at_s.map((at, i) => [at, ...chart.lines.map((line) => line.values[i] ?? "")].join(","));
-  return [head, ...rows, ""].join("\n");
+  const rows = chart.at_s.map((at, i) => [at, ...chart.lines.map((line) => line.values[i] ?? "")].map(String));
+  return csvOf([["at_s", ...chart.lines.map((line) => line.name)], ...rows]);
 }
