@@ -89,6 +89,8 @@ test("cursor, zoom and lines are those of all charts", { timeout: PATIENCE_MS },
     expect(await page.locator(".time-tools .range").textContent()).toContain("Shown: ");
     await page.locator(".time-tools button").click();
     expect(await page.locator(".time-tools .range").textContent()).toBe("");
+    await page.locator(".time-host:not([open]) > summary").first().click();
+    await page.locator(".time-host[open]").nth(1).locator("canvas").first().waitFor();
     const name = chart.locator(".time-legend button").first();
     await name.click();
     expect(await name.getAttribute("aria-pressed")).toBe("false");

@@ -1,7 +1,19 @@
 // Colours for canvases and for files that leave the page: what the style sheet says, resolved for the theme that is shown.
 
+/** Asking the browser makes it lay out the page, and a chart asks a dozen times. */
+const known = new Map<string, string>();
+
+/** To be called when the theme changes. */
+export const forgetColours = (): void => known.clear();
+
 /** The colour that a variable of the style sheet has now. */
 export function colour(name: string): string {
+  const seen = known.get(name) ?? ask(name);
+  known.set(name, seen);
+  return seen;
+}
+
+function ask(name: string): string {
   const probe = document.createElement("span");
   probe.style.color = `var(--${name})`;
   probe.hidden = true;

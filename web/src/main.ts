@@ -20,7 +20,7 @@ import { limit } from "./sections/limit";
 import { proof } from "./sections/proof";
 import { raw } from "./sections/raw";
 import { repeat } from "./sections/repeat";
-import { fitSeries, printSeries, repaintSeries, series } from "./sections/series";
+import { printSeries, repaintSeries, series } from "./sections/series";
 import { verdict } from "./sections/verdict";
 import { walk } from "./sections/walk";
 import { saveTables } from "./save";
@@ -62,7 +62,6 @@ function show(data: ReportData): void {
   main.replaceChildren(verdict(data, tools), sections.length > 1 ? contents : "", ...sections, foot);
   saveTables(main);
   drawAll();
-  fitSeries();
 }
 
 /** Paper shows everything but the charts of hosts that are folded, and is light. */

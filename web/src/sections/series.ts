@@ -1,24 +1,28 @@
 // The run over time: what clients asked and saw, then host by host, the hop of the verdict open and the others folded.
 
+import { PAPER_WIDTH } from "../chart";
+import { forgetColours } from "../colour";
 import { h, section } from "../dom";
 import type { ChartView, ReportData } from "../generated/types";
 import { clock } from "../number";
 import { t } from "../text";
-import { TimeChart, Timeline } from "../time/chart";
+import { TimeChart } from "../time/chart";
 import { span } from "../time/shape";
+import { Timeline } from "../time/timeline";
 
 /** The charts of the page. */
 let timeline: Timeline | null = null;
 
 /** Draws again what takes its colours when it is drawn. */
-export const repaintSeries = (): void => timeline?.repaint();
+export function repaintSeries(): void {
+  forgetColours();
+  timeline?.repaint();
+}
 
 /** Draws all of it for paper. */
-export const printSeries = (): void => timeline?.print();
-
-/** Fits the charts to the page, now and whenever its width changes. */
-export function fitSeries(): void {
-  timeline?.fit();
+export function printSeries(): void {
+  forgetColours();
+  timeline?.print(PAPER_WIDTH);
 }
 
 const HEIGHT = { wide: 190, narrow: 150 };
@@ -50,18 +54,25 @@ export function series(data: ReportData): HTMLElement | null {
 const wide = (shared: Timeline, chart: ChartView) => new TimeChart(shared, chart, HEIGHT.wide).element;
 const narrow = (shared: Timeline, chart: ChartView) => new TimeChart(shared, chart, HEIGHT.narrow).element;
 
+/** The charts of a host are made when it is opened, so that a page of many hosts opens at once. */
 function hostCharts(shared: Timeline, host: string, charts: ChartView[], isOpen: boolean, data: ReportData): HTMLElement {
+  const limits = data.stack.nodes.some((node) => node.name === host && node.limits);
+  const summary = h("summary", {}, host, limits ? h("small", {}, ` ${t.series.limit}`) : null);
+  const details = h("details", { class: "time-host", ...(isOpen ? { open: "" } : {}) }, summary) as HTMLDetailsElement;
+  if (isOpen) details.append(...parts(shared, charts));
+  else details.addEventListener("toggle", () => details.append(...parts(shared, charts)), { once: true });
+  return details;
+}
+
+function parts(shared: Timeline, charts: ChartView[]): HTMLElement[] {
   const cores = charts.filter((chart) => chart.kind === "core");
   const drawn = charts.filter((chart) => chart.lines.length > 0 && chart.kind !== "core" && chart.kind !== "cpu");
   const still = charts.filter((chart) => chart.lines.length === 0).flatMap((chart) => chart.zero);
-  const limits = data.stack.nodes.some((node) => node.name === host && node.limits);
-  return h(
-    "details",
-    { class: "time-host", ...(isOpen ? { open: "" } : {}) },
-    h("summary", {}, host, limits ? h("small", {}, ` ${t.series.limit}`) : null),
-    h("div", { class: "time-charts" }, charts.filter((chart) => chart.kind === "cpu").map((chart) => wide(shared, chart))),
-    cores.length > 0 ? h("details", {}, h("summary", {}, t.series.cores(cores.length)), h("div", { class: "time-charts two" }, cores.map((chart) => narrow(shared, chart)))) : null,
-    h("div", { class: "time-charts two" }, drawn.map((chart) => narrow(shared, chart))),
-    still.length > 0 ? h("p", { class: "zero" }, t.series.zero(still)) : null,
-  );
+  const out = [h("div", { class: "time-charts" }, charts.filter((chart) => chart.kind === "cpu").map((chart) => wide(shared, chart)))];
+  if (cores.length > 0) {
+    out.push(h("details", {}, h("summary", {}, t.series.cores(cores.length)), h("div", { class: "time-charts two" }, cores.map((chart) => narrow(shared, chart)))));
+  }
+  out.push(h("div", { class: "time-charts two" }, drawn.map((chart) => narrow(shared, chart))));
+  if (still.length > 0) out.push(h("p", { class: "zero" }, t.series.zero(still)));
+  return out;
 }

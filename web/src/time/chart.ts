@@ -4,65 +4,15 @@
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { PAPER_WIDTH } from "../chart";
 import { colour, look } from "../colour";
 import { h, table } from "../dom";
-import type { BandView, ChartView, LineView } from "../generated/types";
+import type { ChartView, LineView } from "../generated/types";
 import { NONE, clock, inUnit, onAxis, seconds } from "../number";
 import { logarithmic } from "../scale";
 import { t } from "../text";
 import { saveChart } from "./save";
 import { columns, isJoined, isStacked, logRange, range, steps, summary, valueAt } from "./shape";
-
-/** All charts that are drawn together: they share the cursor and the time that is shown. */
-export class Timeline {
-  readonly charts: TimeChart[] = [];
-  shown: [number, number];
-  private isPointing = false;
-
-  /** `onZoom` gets the stretch that is shown; none when it is all of the time. */
-  constructor(
-    readonly whole: [number, number],
-    readonly bands: BandView[],
-    private readonly onZoom: (shown: [number, number] | null) => void,
-  ) {
-    this.shown = whole;
-  }
-
-  /** Shows a stretch of time in every chart; without one, all of it. */
-  zoom(from = this.whole[0], to = this.whole[1]): void {
-    const [first, last] = this.whole;
-    const length = Math.max(to - from, 0.05);
-    this.shown = [Math.max(first, Math.min(from, last - length)), Math.min(last, Math.max(to, first + length))];
-    for (const chart of this.charts) chart.showTime();
-    this.onZoom(this.shown[0] === first && this.shown[1] === last ? null : this.shown);
-  }
-
-  /** Puts the cursor of every chart at a moment; `of` is the chart that has it there already. */
-  point(at: number | null, of?: TimeChart): void {
-    // Each of them tells that its cursor moved.
-    if (this.isPointing) return;
-    this.isPointing = true;
-    for (const chart of this.charts) if (chart !== of) chart.pointAt(at);
-    this.isPointing = false;
-  }
-
-  /** Keeps the charts as wide as their place. */
-  fit(): void {
-    const observer = new ResizeObserver(() => this.charts.forEach((chart) => chart.fit()));
-    this.charts.forEach((chart) => observer.observe(chart.element));
-  }
-
-  /** Draws again what is drawn: after a change of colours. */
-  repaint(): void {
-    for (const chart of this.charts) chart.repaint();
-  }
-
-  /** Draws every chart that is not folded away, as wide as paper is. */
-  print(): void {
-    for (const chart of this.charts) chart.draw(PAPER_WIDTH);
-  }
-}
+import { Timeline, bandAt, groups } from "./timeline";
 
 export class TimeChart {
   readonly element: HTMLElement;
@@ -79,7 +29,7 @@ export class TimeChart {
   ) {
     const title = titleOf(chart);
     this.holder.setAttribute("role", "img");
-    this.holder.setAttribute("aria-label", spoken(chart, title));
+    this.holder.setAttribute("aria-label", title);
     this.holder.setAttribute("tabindex", "0");
     this.holder.style.height = `${height}px`;
     this.element = h(
@@ -95,18 +45,24 @@ export class TimeChart {
     timeline.charts.push(this);
     near.set(this.holder, this);
     watcher.observe(this.holder);
+    sizes.observe(this.holder);
   }
 
   /** Draws it, if it has a place. */
   draw(width = this.holder.clientWidth): void {
     if (this.holder.clientWidth === 0) return;
     this.plot?.destroy();
+    this.holder.setAttribute("aria-label", spoken(this.chart, titleOf(this.chart)));
     const data = columns(this.chart, this.hidden);
     this.plot = new uPlot(this.options(width, data.shown), [data.at, ...data.columns] as uPlot.AlignedData, this.holder);
   }
 
+  /** What is folded away is drawn when it is seen again. */
   repaint(): void {
-    if (this.plot) this.draw();
+    if (!this.plot) return;
+    this.plot.destroy();
+    this.plot = null;
+    this.draw();
   }
 
   /** Follows the width of its place, once it is drawn. */
@@ -310,6 +266,7 @@ const stretches: uPlot.Series.PathBuilder = (plot, series, from, to) => {
 };
 
 const near = new WeakMap<Element, TimeChart>();
+const sizes = new ResizeObserver((entries) => entries.forEach((entry) => near.get(entry.target)?.fit()));
 const watcher = new IntersectionObserver((entries) => entries.forEach((entry) => entry.isIntersecting && near.get(entry.target)?.appear()), { rootMargin: "600px" });
 
 function nearest(column: (number | null)[] | undefined, index: number, joined: boolean): number {
@@ -322,22 +279,6 @@ function nearest(column: (number | null)[] | undefined, index: number, joined: b
 function told(line: LineView, index: number, chart: ChartView): string {
   const value = valueAt(line, index, isJoined(chart));
   return value === null ? NONE : inUnit(value, chart.unit);
-}
-
-/** Neighbours of one kind; levels stand alone, because each has its own name. */
-function groups(bands: BandView[]): BandView[][] {
-  const out: BandView[][] = [];
-  for (const band of bands) {
-    const last = out[out.length - 1];
-    if (last && last[0]!.kind === band.kind && band.kind !== "level") last.push(band);
-    else out.push([band]);
-  }
-  return out;
-}
-
-function bandAt(bands: BandView[], at: number): string {
-  const band = bands.find((band) => band.from_s <= at && at <= band.to_s);
-  return band ? ` \u00b7 ${band.label}` : "";
 }
 
 export const titleOf = (chart: ChartView): string => (chart.item ? `${t.charts[chart.kind]} ${chart.item}` : t.charts[chart.kind]);
