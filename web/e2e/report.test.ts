@@ -66,6 +66,8 @@ test("every step of the chain opens", { timeout: PATIENCE_MS }, () =>
       if ((await step.getAttribute("open")) === null) await step.locator("summary").click();
       expect(await step.locator(".looked").isVisible()).toBe(true);
     }
+    await page.locator(".over-time").first().click();
+    await expect.poll(() => page.evaluate(() => document.activeElement?.className)).toBe("time-drawing");
   }),
 );
 

@@ -58,7 +58,7 @@ const narrow = (shared: Timeline, chart: ChartView) => new TimeChart(shared, cha
 function hostCharts(shared: Timeline, host: string, charts: ChartView[], isOpen: boolean, data: ReportData): HTMLElement {
   const limits = data.stack.nodes.some((node) => node.name === host && node.limits);
   const summary = h("summary", {}, host, limits ? h("small", {}, ` ${t.series.limit}`) : null);
-  const details = h("details", { class: "time-host", ...(isOpen ? { open: "" } : {}) }, summary) as HTMLDetailsElement;
+  const details = h("details", { class: "time-host", "data-host": host, ...(isOpen ? { open: "" } : {}) }, summary) as HTMLDetailsElement;
   if (isOpen) details.append(...parts(shared, charts));
   else details.addEventListener("toggle", () => details.append(...parts(shared, charts)), { once: true });
   return details;

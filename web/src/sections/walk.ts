@@ -4,6 +4,7 @@
 import { inline } from "../chart";
 import { h, s, section, type Child } from "../dom";
 import type { EvidenceView, ReportData, WalkView } from "../generated/types";
+import { overTime } from "../over_time";
 import { t } from "../text";
 
 /** Open from the start: where the time goes is the step that people ask for first. */
@@ -16,7 +17,7 @@ export function walk(data: ReportData): HTMLElement | null {
   if (data.walk.length === 0 && data.evidence.length === 0) return null;
   const before = data.walk.filter((step) => step.step !== "cause").map((step) => recorded(step));
   const first = data.walk.length === 0;
-  const facts = data.evidence.slice(0, FACTS_MAX).map((e, i) => fact(e, first && i === 0));
+  const facts = data.evidence.slice(0, FACTS_MAX).map((e, i) => fact(data, e, first && i === 0));
   const others = data.evidence.slice(FACTS_MAX);
   const cause = data.walk.filter((step) => step.step === "cause").map((step) => recorded(step));
   const lead = data.walk.length > 0 ? t.walk.lead : t.walk.leadFacts;
@@ -50,7 +51,7 @@ const named = (e: EvidenceView): string => {
   return item ? ` (${item})` : "";
 };
 
-function fact(e: EvidenceView, isOpen: boolean): HTMLElement {
+function fact(data: ReportData, e: EvidenceView, isOpen: boolean): HTMLElement {
   return h(
     "li",
     { class: `card ${e.supports ? "for" : "against"}` },
@@ -61,6 +62,7 @@ function fact(e: EvidenceView, isOpen: boolean): HTMLElement {
       h("p", { class: "looked" }, `${e.metric_title}${e.host ? t.walk.at(e.host) : ""} `, e.metric === e.metric_title ? null : h("code", {}, e.metric)),
       e.threshold !== null || e.baseline !== null ? bar(e) : null,
       e.threshold !== null && e.origin ? h("p", { class: "origin" }, t.walk.origin(e.threshold_text ?? "", e.origin)) : null,
+      overTime(data, e.host, e.metric),
     ),
   );
 }

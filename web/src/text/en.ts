@@ -107,6 +107,7 @@ export const en = {
     ruledOut: (count: number) => `${count} ruled out`,
     ruledOutThese: "Ruled out:",
     lookedAt: (what: string) => `Looked at: ${what}`,
+    overTime: "See it over time",
     more: (count: number) => `${count} more facts`,
     against: "speaks against it",
     at: (host: string) => ` at ${host}`,

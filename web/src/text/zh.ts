@@ -100,6 +100,7 @@ export const zh: Text = {
     ruledOut: (count) => `排除 ${count} 项`,
     ruledOutThese: "已排除：",
     lookedAt: (what) => `查看：${what}`,
+    overTime: "查看随时间的变化",
     more: (count) => `另外 ${count} 个事实`,
     against: "反对该结论",
     at: (host) => `，位于 ${host}`,
