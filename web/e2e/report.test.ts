@@ -67,7 +67,7 @@ test("every step of the chain opens", { timeout: PATIENCE_MS }, () =>
       expect(await step.locator(".looked").isVisible()).toBe(true);
     }
     await page.locator(".over-time").first().click();
-    await expect.poll(() => page.evaluate(() => document.activeElement?.className)).toBe("time-drawing");
+    await expect.poll(() => page.evaluate(() => document.activeElement?.className), { timeout: PATIENCE_MS / 2 }).toBe("time-drawing");
   }),
 );
 

@@ -16,7 +16,7 @@ const NAMES: [&str; 7] = ["user", "nice", "system", "softirq", "irq", "steal", "
 
 /// Up to so many CPUs have a chart each. A guess: more fill the page and say little more than how busy each is.
 const SPLIT_CPUS_MAX: usize = 4;
-/// Up to so many are lines of one chart.
+/// Up to so many are lines of one chart; more cannot be told apart. A guess.
 const LINES_MAX: usize = 16;
 /// Ticks are 10 ms long: what was read sooner after the last time says nothing. A guess.
 const STEP_NS_MIN: u64 = 50_000_000;
@@ -104,7 +104,8 @@ fn chart(kind: ChartKind, host: &str, item: String, shares: &[(u64, [f64; 7])]) 
 
 fn busy(host: &str, counted: &[(u32, Counted)]) -> ChartView {
     let line = |(cpu, counted): &(u32, Counted)| {
-        let points = shares(counted).into_iter().map(|(at_ns, shares)| (at_ns, shares.iter().sum()));
+        // Waiting for a disk comes last, and is no work.
+        let points = shares(counted).into_iter().map(|(at_ns, shares)| (at_ns, shares[..6].iter().sum()));
         (format!("CPU {cpu}"), points.collect())
     };
     let (at_s, lines) = thin::lines(counted.iter().map(line).collect());
