@@ -2,9 +2,11 @@
 // Colours come from the style sheet by class, so that light, dark and print need no second drawing.
 
 import { h, s, type Child } from "./dom";
+import { saveDrawing } from "./save";
+import { linear, type Scale } from "./scale";
 
 /** Width of the text block on A4 with the margins of the style sheet, in CSS pixels. */
-const PAPER_WIDTH = 680;
+export const PAPER_WIDTH = 680;
 
 interface Drawing {
   holder: HTMLElement;
@@ -14,6 +16,16 @@ const drawings: Drawing[] = [];
 
 /** A figure whose drawing is made by `draw` for a width; it returns the height and the parts. */
 export function figure(label: string, draw: (width: number) => { height: number; parts: Child[] }, legend?: Child): HTMLElement {
+  const holder = drawing(label, draw);
+  const [title = label] = label.split(":");
+  const name = () => holder.closest("section")?.id ?? "stack";
+  return h("figure", { class: "drawn" }, h("div", { class: "drawn-head" }, legend ?? null, saveDrawing(title, () => holder.querySelector("svg"), name)), holder);
+}
+
+/** A drawing that stands inside a text: no legend, and nothing that is worth taking along. */
+export const inline = (label: string, draw: (width: number) => { height: number; parts: Child[] }): HTMLElement => h("figure", {}, drawing(label, draw));
+
+function drawing(label: string, draw: (width: number) => { height: number; parts: Child[] }): HTMLElement {
   const holder = h("div", { class: "drawing" });
   drawings.push({
     holder,
@@ -22,72 +34,44 @@ export function figure(label: string, draw: (width: number) => { height: number;
       return s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, s("title", {}, label), parts);
     },
   });
-  return h("figure", {}, legend, holder);
+  return holder;
 }
 
 function drawAt(drawing: Drawing, width: number): void {
   drawing.holder.replaceChildren(drawing.draw(Math.max(260, Math.round(width))));
 }
 
-/** Draws everything, and keeps it fitting. Called once, when the page stands. */
+/** Widths that drawings were made for. */
+let widths = new WeakMap<Element, number>();
+const observer = new ResizeObserver(() => drawings.forEach(fit));
+
+function fit(drawing: Drawing): void {
+  const width = drawing.holder.clientWidth || PAPER_WIDTH;
+  if (widths.get(drawing.holder) === width) return;
+  widths.set(drawing.holder, width);
+  drawAt(drawing, width);
+}
+
+/** Forgets the drawings of a page that is about to be made anew. */
+export function startDrawings(): void {
+  observer.disconnect();
+  drawings.length = 0;
+}
+
+/** Draws everything, and keeps it fitting. Called when the page stands. */
 export function drawAll(): void {
-  const widths = new WeakMap<Element, number>();
-  const fit = (drawing: Drawing) => {
-    const width = drawing.holder.clientWidth || PAPER_WIDTH;
-    if (widths.get(drawing.holder) === width) return;
-    widths.set(drawing.holder, width);
-    drawAt(drawing, width);
-  };
   drawings.forEach(fit);
-  const observer = new ResizeObserver(() => drawings.forEach(fit));
   drawings.forEach((drawing) => observer.observe(drawing.holder));
-  window.addEventListener("beforeprint", () => {
-    observer.disconnect();
-    drawings.forEach((drawing) => drawAt(drawing, PAPER_WIDTH));
-  });
-  window.addEventListener("afterprint", () => {
-    drawings.forEach((drawing) => {
-      widths.delete(drawing.holder);
-      observer.observe(drawing.holder);
-    });
-  });
 }
 
-export interface Scale {
-  (value: number): number;
-  ticks: number[];
-  domain: [number, number];
-}
-
-/** A linear scale over [low, high], which it widens to round ticks. */
-export function linear(low: number, high: number, from: number, to: number, wanted = 5): Scale {
-  const span = high - low || Math.abs(high) || 1;
-  const raw = span / wanted;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((candidate) => candidate >= raw * 0.999) ?? raw;
-  const first = Math.floor(low / step + 1e-9) * step;
-  const last = Math.max(Math.ceil(high / step - 1e-9) * step, first + step);
-  const ticks: number[] = [];
-  for (let i = 0; first + i * step <= last + step / 1e6; i++) ticks.push(Number((first + i * step).toPrecision(12)));
-  const scale = (value: number) => from + ((value - first) / (last - first)) * (to - from);
-  return Object.assign(scale, { ticks, domain: [first, last] as [number, number] });
-}
-
-/** A logarithmic scale over [low, high] with ticks at 1, 2 and 5 (at powers of ten when there are many). */
-export function logarithmic(low: number, high: number, from: number, to: number): Scale {
-  const bottom = Math.log10(low) - 0.04;
-  const top = Math.log10(high) + 0.04;
-  const many = top - bottom > 2.5;
-  const ticks: number[] = [];
-  for (let power = Math.floor(bottom); power <= Math.ceil(top); power++) {
-    for (const m of many ? [1] : [1, 2, 5]) {
-      const tick = m * 10 ** power;
-      if (Math.log10(tick) >= bottom && Math.log10(tick) <= top) ticks.push(tick);
-    }
-  }
-  const scale = (value: number) => from + ((Math.log10(value) - bottom) / (top - bottom)) * (to - from);
-  return Object.assign(scale, { ticks, domain: [low, high] as [number, number] });
-}
+window.addEventListener("beforeprint", () => {
+  observer.disconnect();
+  drawings.forEach((drawing) => drawAt(drawing, PAPER_WIDTH));
+});
+window.addEventListener("afterprint", () => {
+  widths = new WeakMap();
+  drawings.forEach((drawing) => observer.observe(drawing.holder));
+});
 
 export interface Frame {
   left: number;

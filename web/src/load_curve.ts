@@ -1,8 +1,10 @@
 // The drawing of a load curve: latency against what was carried. Loads of one kind (closed loop, open loop) are joined by lines.
 
-import { axes, figure, legend, line, linear, logarithmic } from "./chart";
+import { axes, figure, legend, line } from "./chart";
 import { s, type Child } from "./dom";
 import { micros, rate, short } from "./number";
+import { linear, logarithmic } from "./scale";
+import { t } from "./text";
 
 export interface Load {
   /** What was put on the stack, in words. */
@@ -31,11 +33,11 @@ export function drawable<P extends { good_per_s: number | null; p50_us: number |
 /** The drawing; `joined` are the loads that one line goes through, a second list gets a dashed line. */
 export function loadCurve(joined: Load[][], marks: Marks): HTMLElement {
   const points = joined.flat();
-  const label = `Load curve: ${points.map((p) => `${p.name ?? p.load}: ${rate(p.good_per_s)} requests/s, p50 ${micros(p.p50_us)}, p99 ${micros(p.p99_us)}`).join("; ")}`;
-  const keys: [string, string][] = [["p50", "p50 latency"], ["p99", "p99 latency"]];
-  if (marks.slo !== null) keys.push(["slo", `objective: p99 within ${micros(marks.slo)}`]);
-  if (joined.filter((loads) => loads.length > 0).length > 1) keys.push(["open", "dashed: open loop"]);
-  if (marks.answers.length > 0) keys.push(["answer", "95 % interval of an answer"]);
+  const label = `${t.curve.title}: ${points.map((p) => `${p.name ?? p.load}: ${rate(p.good_per_s)}/s, p50 ${micros(p.p50_us)}, p99 ${micros(p.p99_us)}`).join("; ")}`;
+  const keys: [string, string][] = [["p50", `p50 ${t.words.latency}`], ["p99", `p99 ${t.words.latency}`]];
+  if (marks.slo !== null) keys.push(["slo", t.curve.slo(micros(marks.slo))]);
+  if (joined.filter((loads) => loads.length > 0).length > 1) keys.push(["open", t.curve.open]);
+  if (marks.answers.length > 0) keys.push(["answer", t.curve.answer]);
   return figure(
     label,
     (width) => {
@@ -46,7 +48,7 @@ export function loadCurve(joined: Load[][], marks: Marks): HTMLElement {
       const y = logarithmic(Math.min(...all) / 1.25, Math.max(...all) * 1.25, frame.bottom, frame.top);
       const of = (loads: Load[], key: "p50_us" | "p99_us") => loads.map((p): [number, number] => [x(p.good_per_s), y(p[key])]);
       const parts: Child[] = [
-        axes(frame, x, y, (v) => short(v, "rate"), (v) => short(v, "micros"), { x: "good requests per second", y: "latency" }),
+        axes(frame, x, y, (v) => short(v, "rate"), (v) => short(v, "micros"), { x: t.words.goodPerSecond, y: t.words.latency }),
         marks.answers.map((a) => band(a, x, frame)),
         marks.slo === null ? null : s("line", { class: "slo", x1: frame.left, x2: frame.right, y1: y(marks.slo), y2: y(marks.slo) }),
         joined.map((loads, i) => [line(of(loads, "p50_us"), `line p50${i > 0 ? " open" : ""}`), line(of(loads, "p99_us"), `line p99${i > 0 ? " open" : ""}`)]),
@@ -67,7 +69,7 @@ export function loadCurve(joined: Load[][], marks: Marks): HTMLElement {
 /** An answer as a band from its lower to its upper end, at least wide enough to be seen. */
 function band(answer: { name: string; low: number; high: number }, x: (v: number) => number, frame: { top: number; bottom: number }): Child {
   const from = x(answer.low);
-  const title = `${answer.name}: ${rate(answer.low)} to ${rate(answer.high)}/s`;
+  const title = `${answer.name}: ${rate(answer.low)} \u2013 ${rate(answer.high)}/s`;
   return s("rect", { class: "answer", x: from, y: frame.top, width: Math.max(2, x(answer.high) - from), height: frame.bottom - frame.top }, s("title", {}, title));
 }
 

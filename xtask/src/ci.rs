@@ -45,7 +45,7 @@ const STEPS: &[Step] = &[
     Step { name: "doc", what: "documentation builds without warnings", run: doc },
     Step { name: "deny", what: "licences, banned crates, sources, advisories", run: deny },
     Step { name: "web", what: "TypeScript checks, and the committed page is fresh", run: web },
-    Step { name: "page", what: "the report draws in a browser", run: page::run },
+    Step { name: "page", what: "the report draws and works in a browser", run: page::run },
     Step { name: "test", what: "every test of the workspace", run: test },
 ];
 
@@ -147,9 +147,7 @@ fn web(root: &Path) -> anyhow::Result<Outcome> {
     if !web.join("package.json").exists() {
         return Ok(Outcome::Noted("there is no web/package.json".to_string()));
     }
-    if !is_installed(&web) {
-        must(npm(&web).arg("ci"), "is the package registry reachable?")?;
-    }
+    install(&web)?;
     let scripts = std::fs::read_to_string(web.join("package.json")).context("cannot read web/package.json")?;
     let scripts: serde_json::Value = serde_json::from_str(&scripts).context("web/package.json is not JSON")?;
     let before = contents(&root.join(WEB_PAGES))?;
@@ -162,6 +160,14 @@ fn web(root: &Path) -> anyhow::Result<Outcome> {
         bail!("{WEB_PAGES} was stale: it has just been built from web/; commit it");
     }
     Ok(Outcome::Passed)
+}
+
+/// The packages that `package-lock.json` names, unless they are there.
+fn install(web: &Path) -> anyhow::Result<()> {
+    if !is_installed(web) {
+        must(npm(web).arg("ci"), "is the package registry reachable?")?;
+    }
+    Ok(())
 }
 
 /// npm leaves a copy of the lock file when it is done; the same content means that the same packages are there.

@@ -9,16 +9,20 @@ mod cpu;
 mod diagnosis;
 mod flames;
 pub(crate) mod headline;
+mod hops;
 mod latency;
 mod limit;
 mod load;
 pub(crate) mod proof;
 mod run;
+mod series;
 mod stack;
 
 use crate::typescript::{view, words};
 use flames::FlameView;
+use hops::HopView;
 use prony_model::Run;
+use series::TimelineView;
 
 /// Schema name of the JSON form; fields only get added.
 pub const SCHEMA: &str = "prony.report/1";
@@ -94,6 +98,8 @@ view! {
         pub cpu: Vec<HostCpu>,
         /// What the CPUs of hosts ran, the hop of the verdict first; empty when no profile was taken.
         pub flames: Vec<FlameView>,
+        /// The run over time.
+        pub timeline: TimelineView,
         /// What was changed on hosts.
         pub changes: Vec<ChangeView>,
         /// What could not be seen.
@@ -667,6 +673,8 @@ view! {
         pub limits: bool,
         /// Whether facts of it were read.
         pub observed: bool,
+        /// Where its time goes and what is fullest there; none when nothing was read under load.
+        pub hop: Option<HopView>,
     }
 
     /// A command that repeats something.
@@ -746,6 +754,7 @@ impl ReportData {
             latency: latency::curves(run),
             cpu: cpu::hosts(run),
             flames: flames::flames(run),
+            timeline: series::of(run),
             changes: proof::changes(run),
             gaps: diagnosis::gaps(run),
             cost: cpu::cost(run),
@@ -765,6 +774,8 @@ pub(crate) fn typescript() -> String {
     words_typescript(&mut out);
     structs_typescript(&mut out);
     flames::structs_typescript(&mut out);
+    hops::structs_typescript(&mut out);
+    series::typescript(&mut out);
     out.truncate(out.trim_end().len());
     out.push('\n');
     out

@@ -49,6 +49,8 @@ export interface ReportData {
   cpu: HostCpu[];
   /** What the CPUs of hosts ran, the hop of the verdict first; empty when no profile was taken. */
   flames: FlameView[];
+  /** The run over time. */
+  timeline: TimelineView;
   /** What was changed on hosts. */
   changes: ChangeView[];
   /** What could not be seen. */
@@ -621,6 +623,8 @@ export interface StackNode {
   limits: boolean;
   /** Whether facts of it were read. */
   observed: boolean;
+  /** Where its time goes and what is fullest there; none when nothing was read under load. */
+  hop: HopView | null;
 }
 
 /** A command that repeats something. */
@@ -695,4 +699,79 @@ export interface FlameStack {
   frames: number[];
   /** How often it was seen. */
   samples: number;
+}
+
+/** What a hop spends on a request of the clients, and what is fullest there. */
+export interface HopView {
+  /** CPU time of its own processes. */
+  work_us: number | null;
+  /** Time at the hop that is neither work nor waiting for others. */
+  wait_us: number | null;
+  /** Time that it waits for hosts further on. */
+  upstream_us: number | null;
+  /** True: timed at its sockets. False: from how many requests its sockets showed, a lower bound. */
+  timed: boolean;
+  /** What is fullest, in words; empty when nothing was read. */
+  busiest: string;
+  /** How full, from 0 to 1. */
+  busiest_share: number | null;
+  /** The same as text. */
+  busiest_text: string;
+}
+
+/** What a chart shows. */
+export type ChartKind = "throughput" | "latency" | "cpu" | "core" | "cores" | "packets" | "bytes" | "retransmits" | "openings" | "queues" | "backlog" | "drops" | "switches" | "waits" | "locks" | "processes" | "connections";
+
+/** In what the values of a chart are. */
+export type ChartUnit = "share" | "per_s" | "bytes_per_s" | "bytes" | "count" | "us" | "cpus";
+
+/** Why load was sent. */
+export type BandKind = "warmup" | "level" | "inspect" | "intervention" | "proof" | "curve" | "load" | "cell";
+
+/** The run over time. */
+export interface TimelineView {
+  /** When which load was sent, in order of time. */
+  bands: BandView[];
+  /** Charts: those of the load, then host by host, the hop of the verdict first. */
+  charts: ChartView[];
+}
+
+/** The counted time of a trial. */
+export interface BandView {
+  /** Number of the trial. */
+  trial: number;
+  /** Why it was run. */
+  kind: BandKind;
+  /** The same in words. */
+  label: string;
+  /** Begin in seconds since the start of the run. */
+  from_s: number;
+  /** End. */
+  to_s: number;
+}
+
+/** A chart over time. */
+export interface ChartView {
+  /** What it shows. */
+  kind: ChartKind;
+  /** Host; empty for what clients saw. */
+  host: string;
+  /** Which of several: the number of a CPU; empty for the only one. */
+  item: string;
+  /** Unit of the values. */
+  unit: ChartUnit;
+  /** Moments in seconds since the start of the run, in order. */
+  at_s: number[];
+  /** Lines; one value for each moment. */
+  lines: LineView[];
+  /** What was read and was 0 all the time. */
+  zero: string[];
+}
+
+/** A line of a chart. */
+export interface LineView {
+  /** What it shows. */
+  name: string;
+  /** Values at the moments of the chart; none where nothing was read. */
+  values: (number | null)[];
 }

@@ -2,17 +2,18 @@
 
 import { h, section, table } from "../dom";
 import type { ReportData } from "../generated/types";
+import { t } from "../text";
 
 export function against(data: ReportData): HTMLElement | null {
   const against = data.against;
   if (!against) return null;
   return section(
     "against",
-    "What differs from a good run",
-    `Against run ${against.run}: ${against.throughput}. Facts are per request, the greatest change first.`,
+    t.against.title,
+    t.against.lead(against.run, against.throughput),
     against.settings.length > 0 ? h("ul", {}, against.settings.map((setting) => h("li", {}, setting))) : null,
     against.moved.length > 0
-      ? table("Facts that moved", ["Fact", "Host", ">Then", ">Now", "Change"], against.moved.map((m) => [h("code", {}, m.metric), m.host, m.good, m.now, m.change]))
-      : h("p", {}, "No fact moved by more than trials of one run differ among themselves."),
+      ? table(t.against.moved, [t.words.fact, t.words.host, `>${t.against.then}`, `>${t.against.now}`, t.against.change], against.moved.map((m) => [h("code", {}, m.metric), m.host, m.good, m.now, m.change]))
+      : h("p", {}, t.against.nothing),
   );
 }

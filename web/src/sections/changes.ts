@@ -2,12 +2,13 @@
 
 import { h, section } from "../dom";
 import type { ChangeView, ReportData } from "../generated/types";
+import { t } from "../text";
 
 export function changes(data: ReportData): HTMLElement | null {
   if (data.changes.length === 0 && data.remedies.length === 0) return null;
   return section(
     "changes",
-    "Remedy and changes",
+    t.changes.title,
     null,
     data.remedies.length > 0
       ? h("ul", { class: "remedies" }, data.remedies.map((r) => h("li", {}, r.advice, r.knob ? [" ", h("code", {}, r.knob)] : null)))
@@ -20,10 +21,10 @@ function change(c: ChangeView): HTMLElement {
   return h(
     "div",
     { class: "card change" },
-    h("h3", {}, h("code", {}, c.knob), ` at ${c.host}`, h("span", { class: `word ${c.tone}` }, c.state)),
-    h("p", {}, `${c.title}: before ${c.before || "not set"}, tried ${c.after}.`),
+    h("h3", {}, h("code", {}, c.knob), t.walk.at(c.host), h("span", { class: `word ${c.tone}` }, c.state)),
+    h("p", {}, t.changes.tried(c.title, c.before || t.changes.notSet, c.after)),
     c.diff ? h("pre", { class: "diff", tabindex: 0 }, c.diff.trimEnd().split("\n").map((text) => h("span", { class: kind(text) }, `${text}\n`))) : null,
-    c.permanent ? h("p", {}, h("b", {}, "To make it permanent: "), c.permanent) : null,
+    c.permanent ? h("p", {}, h("b", {}, t.changes.permanent), c.permanent) : null,
   );
 }
 

@@ -3,17 +3,18 @@
 import { section, table } from "../dom";
 import type { ReportData } from "../generated/types";
 import { micros, percent } from "../number";
+import { t } from "../text";
 
 export function cost(data: ReportData): HTMLElement | null {
   const { hosts, generator_cpu_us_per_request: generator } = data.cost;
   if (hosts.length === 0 && generator === null) return null;
-  const lead = generator === null ? "CPU that prony itself took." : `CPU that prony itself took. The generator needed ${micros(generator)} per request.`;
+  const lead = generator === null ? t.cost.lead : `${t.cost.lead} ${t.cost.generator(micros(generator))}`;
   return section(
     "cost",
-    "Cost of measuring",
+    t.cost.title,
     lead,
     hosts.length > 0
-      ? table("Cost on each host", ["Host", ">Observing, share of one CPU", ">The host's own CPU per request"], hosts.map((host) => [host.host, percent(host.observe_cpu_share), micros(host.cpu_us_per_request)]))
+      ? table(t.cost.title, [t.words.host, `>${t.cost.observing}`, `>${t.cost.own}`], hosts.map((host) => [host.host, percent(host.observe_cpu_share), micros(host.cpu_us_per_request)]))
       : null,
   );
 }

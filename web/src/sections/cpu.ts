@@ -4,42 +4,43 @@ import { figure, legend } from "../chart";
 import { h, s, section, table, type Child } from "../dom";
 import type { CpuLevel, HostCpu, ReportData } from "../generated/types";
 import { micros, percent, NONE } from "../number";
+import { t } from "../text";
 
 type Part = "user" | "nice" | "system" | "softirq" | "irq" | "steal" | "iowait" | "idle";
-const PARTS: [key: Part, short: string, name: string][] = [
-  ["user", "us", "user"],
-  ["nice", "ni", "nice"],
-  ["system", "sy", "kernel"],
-  ["softirq", "si", "soft interrupts"],
-  ["irq", "hi", "hard interrupts"],
-  ["steal", "st", "stolen"],
-  ["iowait", "wa", "waiting for disks"],
-  ["idle", "id", "idle"],
+/** Short names as in top(1). */
+const PARTS: [key: Part, short: string][] = [
+  ["user", "us"],
+  ["nice", "ni"],
+  ["system", "sy"],
+  ["softirq", "si"],
+  ["irq", "hi"],
+  ["steal", "st"],
+  ["iowait", "wa"],
+  ["idle", "id"],
 ];
 
-const own = (level: CpuLevel) => (level.hop_cpus === null ? NONE : `${level.hop_cpus.toFixed(2)} CPUs`);
+const own = (level: CpuLevel) => (level.hop_cpus === null ? NONE : t.cpu.cpus(level.hop_cpus.toFixed(2)));
 
 export function cpu(data: ReportData): HTMLElement | null {
   if (data.cpu.length === 0) return null;
   const used = PARTS.filter(([key]) => data.cpu.some((host) => host.levels.some((level) => level[key] > 0.0005)));
-  const lead = "Shares of the CPUs of each host. Hosts that share a CPU show each other's work here; the hop's own processes are counted apart.";
   return section(
     "cpu",
     "CPU",
-    lead,
-    legend(used.map(([key, short, name]) => [`cpu-${key}`, `${name} (${short})`])),
+    t.cpu.lead,
+    legend(used.map(([key, short]) => [`cpu-${key}`, `${t.cpu.parts[key]} (${short})`])),
     h("div", { class: "hosts" }, data.cpu.map((host) => drawn(host))),
     table(
-      "CPU of each host",
-      ["Host", "Level", ...used.map(([, , name]) => `>${name}`), ">Own processes", ">Own, per request"],
+      t.cpu.ofEach,
+      [t.words.host, t.words.level, ...used.map(([key]) => `>${t.cpu.parts[key]}`), `>${t.cpu.own}`, `>${t.cpu.ownPerRequest}`],
       data.cpu.flatMap((host) => host.levels.map((level) => [host.host, level.label, ...used.map(([key]) => percent(level[key])), own(level), micros(level.hop_us_per_request)])),
     ),
   );
 }
 
 function drawn(host: HostCpu): HTMLElement {
-  const cpus = host.cpus ? `CPU ${host.cpus}` : `${host.cpu_count} CPUs`;
-  const label = `CPU of ${host.host}: ${host.levels.map((l) => `${l.label} ${percent(1 - l.idle)} busy`).join(", ")}`;
+  const cpus = host.cpus ? `CPU ${host.cpus}` : t.cpu.cpus(String(host.cpu_count));
+  const label = `${host.host}: ${host.levels.map((l) => `${l.label} ${t.cpu.busy(percent(1 - l.idle))}`).join(", ")}`;
   return h(
     "div",
     { class: "part" },
@@ -58,6 +59,6 @@ function row(level: CpuLevel, top: number, width: number): Child {
     x += w;
     return [rect, text];
   });
-  const right = level.hop_cpus === null ? `${percent(1 - level.idle)} busy` : `${percent(1 - level.idle)} busy, own ${level.hop_cpus.toFixed(2)} CPUs`;
+  const right = level.hop_cpus === null ? t.cpu.busy(percent(1 - level.idle)) : t.cpu.busyOwn(percent(1 - level.idle), level.hop_cpus.toFixed(2));
   return [s("text", { class: "row", x: 1, y: top + 13 }, level.label), s("text", { class: "row value", x: width - 1, y: top + 13, "text-anchor": "end" }, right), parts];
 }

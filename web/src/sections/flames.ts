@@ -4,6 +4,7 @@ import { figure, legend } from "../chart";
 import { h, s, section, table } from "../dom";
 import type { FlameView, ReportData } from "../generated/types";
 import { percent } from "../number";
+import { t } from "../text";
 
 const KERNEL = "_[k]";
 const ROW = 17;
@@ -26,17 +27,14 @@ interface Frame {
 
 export function flames(data: ReportData): HTMLElement | null {
   if (data.flames.length === 0) return null;
-  const lead =
-    "What the CPUs ran while the workload as written was served, by samples of call stacks: the wider, the more CPU time. " +
-    "Callers stand above what they call. A click widens a frame. Programs without frame pointers show only their innermost calls.";
   return section(
     "profile",
-    "CPU profile",
-    lead,
+    t.flames.title,
+    t.flames.lead,
     legend([
-      ["flame-user", "programs and libraries"],
-      ["flame-kernel", "kernel"],
-      ["flame-found", "found"],
+      ["flame-user", t.flames.programs],
+      ["flame-kernel", t.flames.kernel],
+      ["flame-found", t.flames.found],
     ]),
     data.flames.map((flame, i) => (i === 0 ? host(flame) : h("details", { class: "part" }, h("summary", {}, flame.host), host(flame)))),
   );
@@ -48,7 +46,7 @@ function host(flame: FlameView): HTMLElement {
   return h(
     "div",
     { class: "part flame" },
-    h("h3", {}, flame.host, h("small", {}, ` ${flame.samples} samples, ${flame.samples_per_s} a second on each CPU`)),
+    h("h3", {}, flame.host, h("small", {}, ` ${t.flames.samples(flame.samples, flame.samples_per_s)}`)),
     graph,
     hottest(flame),
   );
@@ -77,21 +75,18 @@ function named(text: string): { name: string; kernel: boolean } {
   return { name: kernel ? text.slice(0, -KERNEL.length) : text, kernel };
 }
 
-function deepest(frame: Frame): number {
-  return Math.max(frame.depth, ...[...frame.calls.values()].map(deepest));
-}
-
 /** The graph with its search field and the line that says what is under the pointer. */
 function drawn(flame: FlameView, root: Frame): HTMLElement {
   let shown = root;
   let pattern = "";
   let width = 0;
+  let deepest = 0;
   const frames = s("g");
   const said = h("p", { class: "flame-said" });
-  const field = h("input", { type: "search", placeholder: "find a function", "aria-label": `Find a function of ${flame.host}` }) as HTMLInputElement;
-  const back = h("button", { type: "button", hidden: "" }, "show all") as HTMLButtonElement;
+  const field = h("input", { type: "search", placeholder: t.flames.find, "aria-label": t.flames.findOf(flame.host) }) as HTMLInputElement;
+  const back = h("button", { type: "button", hidden: "" }, t.flames.all) as HTMLButtonElement;
   const matches = (frame: Frame) => pattern !== "" && frame.name.toLowerCase().includes(pattern);
-  const share = (frame: Frame) => `${frame.name}: ${percent(frame.samples / root.samples)} of the CPU samples, ${frame.samples} of ${root.samples}`;
+  const share = (frame: Frame) => t.flames.share(frame.name, percent(frame.samples / root.samples), frame.samples, root.samples);
   const say = (text: string) => said.replaceChildren(text || "\u00a0");
 
   const zoom = (frame: Frame) => {
@@ -114,6 +109,7 @@ function drawn(flame: FlameView, root: Frame): HTMLElement {
   };
   const below = (frame: Frame, x: number, perSample: number, parts: SVGElement[]) => {
     parts.push(one(frame, x, frame.samples * perSample));
+    deepest = Math.max(deepest, frame.depth);
     const calls = [...frame.calls.values()].sort((a, b) => b.samples - a.samples || (a.name < b.name ? -1 : 1));
     for (const call of calls) {
       if (call.samples * perSample < NARROWEST_PX) break;
@@ -121,26 +117,28 @@ function drawn(flame: FlameView, root: Frame): HTMLElement {
       x += call.samples * perSample;
     }
   };
+  const height = () => (deepest + 1) * ROW;
   const paint = () => {
     const parts: SVGElement[] = [];
+    deepest = 0;
     for (let caller = shown.parent; caller; caller = caller.parent) parts.push(one(caller, 0, width));
     below(shown, 0, width / Math.max(shown.samples, 1), parts);
     frames.replaceChildren(...parts);
+    frames.ownerSVGElement?.setAttribute("viewBox", `0 0 ${width} ${height()}`);
   };
   const find = () => {
     pattern = field.value.trim().toLowerCase();
     paint();
-    say(pattern ? `\u201c${field.value.trim()}\u201d: ${percent(found(root, matches) / root.samples)} of the CPU samples` : "");
+    say(pattern ? t.flames.matched(field.value.trim(), percent(found(root, matches) / root.samples)) : "");
   };
   field.addEventListener("input", find);
   back.addEventListener("click", () => zoom(root));
   say("");
-  const height = (deepest(root) + 1) * ROW;
-  const label = `Flame graph of ${flame.host}; the table below says the same by function`;
+  const label = t.flames.label(flame.host);
   const graph = figure(label, (room) => {
     width = room;
     paint();
-    return { height, parts: [frames] };
+    return { height: height(), parts: [frames] };
   });
   graph.addEventListener("pointerleave", () => say(shown === root ? "" : share(shown)));
   return h("div", {}, h("div", { class: "flame-tools" }, field, back), said, graph);
@@ -165,7 +163,7 @@ function hottest(flame: FlameView): HTMLElement {
   const rows = [...own].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, HOTTEST);
   const cells = rows.map(([number, samples]) => {
     const { name, kernel } = named(flame.frames[number] ?? "");
-    return [name, kernel ? "kernel" : "program", percent(samples / flame.samples), percent((total.get(number) ?? 0) / flame.samples)];
+    return [name, kernel ? t.flames.kernel : t.flames.program, percent(samples / flame.samples), percent((total.get(number) ?? 0) / flame.samples)];
   });
-  return table(`Hottest functions of ${flame.host}`, ["Function", "Part of", ">Own", ">With what it calls"], cells);
+  return table(t.flames.hottest(flame.host), [t.flames.function, t.flames.part, `>${t.flames.own}`, `>${t.flames.total}`], cells);
 }

@@ -2,13 +2,14 @@
 
 import { h, section, table } from "../dom";
 import type { ReportData } from "../generated/types";
+import { t } from "../text";
 
 export function gaps(data: ReportData): HTMLElement | null {
   if (data.gaps.length === 0) return null;
   return section(
     "gaps",
-    "Not seen",
-    "Facts that were wanted and could not be read. Nothing in this report takes them for zero.",
-    table("Facts that could not be read", ["Fact", "Host", "Why"], data.gaps.map((g) => [h("span", { class: "codes" }, g.facts.map((f) => h("code", {}, f))), g.host || "the whole run", g.reason])),
+    t.gaps.title,
+    t.gaps.lead,
+    table(t.gaps.title, [t.words.fact, t.words.host, t.gaps.why], data.gaps.map((g) => [h("span", { class: "codes" }, g.facts.map((f) => h("code", {}, f))), g.host || t.gaps.wholeRun, g.reason])),
   );
 }

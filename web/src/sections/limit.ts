@@ -1,26 +1,28 @@
 // The search for the limit: each answer with its interval, how the search came to it, what else was found, and the load curve.
 
-import { axes, figure, legend, linear } from "../chart";
+import { axes, figure, legend } from "../chart";
 import { h, s, section, table, type Child } from "../dom";
 import type { LimitPoint, LimitStepView, LimitView, ReportData } from "../generated/types";
 import { drawable, loadCurve } from "../load_curve";
 import { micros, percent, rate } from "../number";
+import { linear } from "../scale";
+import { t } from "../text";
 
 export function limit(data: ReportData): HTMLElement | null {
   const found = data.limit;
   if (!found) return null;
   return section(
     "limit",
-    "Limit",
-    "Each answer is an interval from repeated trials, confirmed at a load that was really tried.",
+    t.limit.title,
+    t.limit.lead,
     table(
-      "Answers",
-      ["Answer", ">Estimate", ">Interval", "How"],
+      t.limit.answers,
+      [t.limit.answer, `>${t.limit.estimate}`, `>${t.limit.interval}`, t.limit.how],
       found.answers.map((a) => [a.label, a.value, a.interval, a.note]),
     ),
     table(
-      "What else was found",
-      ["About", "Found"],
+      t.limit.else,
+      [t.limit.about, t.limit.found],
       found.notes.map((n) => [n.label, n.tone === "plain" ? n.text : h("span", { class: `word ${n.tone}` }, n.text)]),
     ),
     found.curve.length > 0 ? loads(found) : null,
@@ -34,26 +36,26 @@ function loads(found: LimitView): Child {
   const [closed, open] = [kind(false), kind(true)];
   const answers = found.answers.flatMap((a) => (a.low_per_s !== null && a.high_per_s !== null ? [{ name: a.label, low: a.low_per_s, high: a.high_per_s }] : []));
   return [
-    h("h3", { class: "part" }, "Load curve"),
+    h("h3", { class: "part" }, t.curve.title),
     closed.length + open.length > 1 ? loadCurve([closed, open], { slo: found.slo_p99_us, answers }) : null,
     table(
-      "All trials of one load",
-      ["Load", ">Good requests/s", ">p50", ">p90", ">p99", ">p99.9", ">Failed", ...found.cpu_hosts.map((host) => `>CPU per request, ${host}`), ">Trials", "Note"],
+      t.limit.trialsOfLoad,
+      [t.words.load, `>${t.words.good}`, ">p50", ">p90", ">p99", ">p99.9", `>${t.words.failed}`, ...found.cpu_hosts.map((host) => `>${t.words.cpuPerRequest}, ${host}`), `>${t.words.trials}`, t.words.note],
       found.curve.map((p) => [p.load, rate(p.good_per_s), micros(p.p50_us), micros(p.p90_us), micros(p.p99_us), micros(p.p999_us), percent(p.error_share), ...p.cpu_us_per_request, String(p.trials), p.note]),
     ),
   ];
 }
 
-const knee = (found: LimitView, p: LimitPoint) => (p.rate_per_s === null && found.knee_per_s !== null && p.good_per_s === found.knee_per_s ? "knee" : null);
+const knee = (found: LimitView, p: LimitPoint) => (p.rate_per_s === null && found.knee_per_s !== null && p.good_per_s === found.knee_per_s ? t.limit.knee : null);
 
 /** The trials of one answer in the order they ran, and the interval after each of them. */
 function searched(steps: LimitStepView[]): HTMLElement {
   const open = steps.some((p) => p.held !== null);
-  const title = open ? "How the search found the limit within the objective" : "How the search found the limit";
+  const title = open ? t.limit.searchedWithin : t.limit.searched;
   const known = steps.flatMap((p) => [p.per_s, p.low_per_s, p.high_per_s]).filter((v): v is number => v !== null);
-  const keys: [string, string][] = open ? [["good", "objective held"], ["bad", "objective broken"]] : [["p99", "one trial"]];
-  if (steps.some((p) => !p.counts)) keys.push(["left-out", "not valid, left out"]);
-  keys.push(["answer", "95 % interval after so many trials"]);
+  const keys: [string, string][] = open ? [["good", t.limit.held], ["bad", t.limit.broken]] : [["p99", t.limit.oneTrial]];
+  if (steps.some((p) => !p.counts)) keys.push(["left-out", t.limit.leftOut]);
+  keys.push(["answer", t.limit.after]);
   const drawing = figure(
     `${title}: ${steps.map((p) => `${p.text}: ${rate(p.per_s)}/s`).join("; ")}`,
     (width) => {
@@ -65,8 +67,8 @@ function searched(steps: LimitStepView[]): HTMLElement {
       const whole = { ticks: x.ticks.filter((tick) => Number.isInteger(tick) && tick > 0) };
       const parts: Child[] = [
         axes(frame, Object.assign((v: number) => x(v), { ...whole, domain: x.domain }), y, String, rate, {
-          x: "trials",
-          y: open ? "requests per second asked for" : "good requests per second",
+          x: t.words.trials,
+          y: open ? t.limit.askedFor : t.words.goodPerSecond,
         }),
         steps.map((p, i) => {
           if (p.low_per_s === null || p.high_per_s === null) return null;
@@ -84,7 +86,7 @@ function searched(steps: LimitStepView[]): HTMLElement {
 
 /** A trial: a diamond where the objective broke, so that colour is not all that tells. */
 function mark(p: LimitStepView, x: number, y: number): SVGElement {
-  const title = s("title", {}, `trial ${p.trial}, ${p.text}: ${rate(p.per_s)}/s`);
+  const title = s("title", {}, `${p.trial}, ${p.text}: ${rate(p.per_s)}/s`);
   if (p.counts && p.held === false) return s("path", { class: "dot bad", d: `M${x},${y - 6}l6,6l-6,6l-6,-6z` }, title);
   return s("circle", { class: `dot ${!p.counts ? "left-out" : p.held ? "good" : "p99"}`, cx: x, cy: y, r: 4.5 }, title);
 }
@@ -92,7 +94,7 @@ function mark(p: LimitStepView, x: number, y: number): SVGElement {
 function values(found: LimitView): HTMLElement {
   return table(
     found.axis_title,
-    [">Value", "Held", ">Measured", ">Good requests/s", "Note"],
+    [`>${t.words.value}`, t.limit.holds, `>${t.limit.measured}`, `>${t.words.good}`, t.words.note],
     found.axis.map((p) => [String(p.value), p.held, p.measured, rate(p.good_per_s), p.note]),
   );
 }

@@ -3,25 +3,26 @@
 import { h, section, table } from "../dom";
 import type { ReportData } from "../generated/types";
 import { count, micros, rate, seconds } from "../number";
+import { t } from "../text";
 
 export function raw(data: ReportData): HTMLElement | null {
   if (data.trials.length === 0 && data.inventory.length === 0) return null;
   const folded = (title: string, content: HTMLElement) => h("details", {}, h("summary", {}, title), content);
   return section(
     "raw",
-    "Raw tables",
+    t.raw.title,
     null,
-    data.trials.length > 0 ? folded(`All ${data.trials.length} trials`, trials(data)) : null,
+    data.trials.length > 0 ? folded(t.raw.trials(data.trials.length), trials(data)) : null,
     data.inventory.map((host) =>
-      folded(`What ${host.host} is (${host.facts.length} facts)`, table(`Facts of ${host.host}`, ["Fact", "Value"], host.facts.map((f) => [h("code", {}, f.name), f.value]))),
+      folded(t.raw.host(host.host, host.facts.length), table(t.raw.factsOf(host.host), [t.words.fact, t.words.value], host.facts.map((f) => [h("code", {}, f.name), f.value]))),
     ),
   );
 }
 
 function trials(data: ReportData): HTMLElement {
   return table(
-    "Trials in the order they ran",
-    [">#", "Purpose", ">Start", ">Length", ">Connections", ">Rate asked", ">Good/s", ">p50", ">p99", ">Failed", ">Generator CPU", "Note"],
+    t.raw.inOrder,
+    [">#", t.raw.purpose, `>${t.raw.start}`, `>${t.raw.length}`, `>${t.raw.connections}`, `>${t.raw.asked}`, `>${t.words.good}`, ">p50", ">p99", `>${t.words.failed}`, `>${t.raw.generator}`, t.words.note],
     data.trials.map((t) => [
       t.id,
       t.purpose,

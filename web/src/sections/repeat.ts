@@ -2,8 +2,9 @@
 
 import { h, section } from "../dom";
 import type { ReportData } from "../generated/types";
+import { t } from "../text";
 
 export function repeat(data: ReportData): HTMLElement | null {
   if (data.commands.length === 0) return null;
-  return section("repeat", "Repeat it", null, h("dl", { class: "commands" }, data.commands.map((c) => [h("dt", {}, c.what), h("dd", {}, h("pre", { tabindex: 0 }, c.command))])));
+  return section("repeat", t.repeat.title, null, h("dl", { class: "commands" }, data.commands.map((c) => [h("dt", {}, c.what), h("dd", {}, h("pre", { tabindex: 0 }, c.command))])));
 }

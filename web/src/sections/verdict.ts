@@ -1,44 +1,53 @@
 // What a reader sees first: the result in one sentence, key figures, why it can be trusted, where it is.
 
 import { h } from "../dom";
-import type { ReportData } from "../generated/types";
+import type { ReportData, VerdictView } from "../generated/types";
 import { seconds } from "../number";
+import { t } from "../text";
 import { stack } from "./stack";
 
-export function verdict(data: ReportData): HTMLElement {
+/** Values with more letters, like `at least 7,038/s`, are written smaller, so that they stay on one line. */
+const LONG = 11;
+
+export function verdict(data: ReportData, tools: HTMLElement): HTMLElement {
   const { headline, run, verdict: found } = data;
   const subject = data.stack.name || data.stack.entry;
-  const when = [run.started, run.wall_s === null ? null : `${seconds(run.wall_s)} in all`].filter(Boolean).join(" \u00b7 ");
+  const when = [run.started, run.wall_s === null ? null : t.verdict.inAll(seconds(run.wall_s))].filter(Boolean).join(" \u00b7 ");
   return h(
     "header",
     { class: `verdict ${headline.tone}` },
-    h("p", { class: "subject" }, h("span", { class: "brand" }, "prony"), subject ? h("span", {}, subject) : null, h("span", {}, when)),
+    h("div", { class: "subject" }, h("span", { class: "brand" }, "prony"), subject ? h("span", {}, subject) : null, h("span", {}, when), tools),
     h("h1", {}, headline.sentence),
     headline.support ? h("p", { class: `support ${data.proof?.tone ?? "plain"}` }, headline.support) : null,
     run.end_note ? h("p", { class: `note ${run.end === "failed" ? "bad" : "warn"}`, role: "note" }, run.end_note) : null,
-    found?.summary ? h("p", { class: "summary" }, found.summary) : null,
-    found?.meaning && found.cause !== "none" ? h("p", { class: "meaning" }, found.meaning, " ", h("code", {}, found.cause)) : null,
     headline.figures.length > 0
       ? h(
           "dl",
           { class: "figures" },
-          headline.figures.map((f) => h("div", { class: f.tone }, h("dt", {}, f.label), h("dd", { class: "big" }, f.value), h("dd", {}, f.note))),
+          headline.figures.map((f) => h("div", { class: f.tone }, h("dt", {}, f.label), h("dd", { class: f.value.length > LONG ? "big long" : "big" }, f.value), h("dd", {}, f.note))),
         )
       : null,
-    found && found.grounding.length > 0
-      ? h(
-          "div",
-          { class: "grounding" },
-          h("h2", {}, found.grounded ? "Grounded: four independent tests agree" : "Not grounded: the tests do not all agree"),
-          h(
-            "ul",
-            {},
-            found.grounding.map((g) =>
-              h("li", { class: g.holds ? "good" : "warn" }, h("b", {}, h("span", { class: "sign" }, g.holds ? "yes" : "no"), g.title), h("span", {}, g.detail)),
-            ),
-          ),
-        )
-      : null,
+    found?.summary ? h("p", { class: "summary" }, together(found.summary)) : null,
+    found?.meaning && found.cause !== "none" ? h("p", { class: "meaning" }, found.meaning, " ", h("code", {}, found.cause)) : null,
     stack(data),
+    found && found.grounding.length > 0 ? grounding(found) : null,
   );
 }
+
+function grounding(found: VerdictView): HTMLElement {
+  return h(
+    "div",
+    { class: "grounding" },
+    h("h2", {}, found.grounded ? t.verdict.grounded : t.verdict.notGrounded),
+    h(
+      "ul",
+      {},
+      found.grounding.map((g) =>
+        h("li", { class: g.holds ? "good" : "warn" }, h("b", {}, h("span", { class: "sign" }, g.holds ? t.verdict.yes : t.verdict.no), g.title), h("span", {}, g.detail)),
+      ),
+    ),
+  );
+}
+
+/** A number and its percent sign stay on one line. */
+const together = (text: string): string => text.replace(/(\d) %/g, "$1\u00a0%");

@@ -1,8 +1,9 @@
-//! A look at the report page in a real browser: every sample run must draw, also the hostile one.
+//! A look at the report page in a real browser: every sample run must draw, also the hostile one, and the report of a recorded
+//! run is used as a reader uses it (`web/e2e/`).
 //!
 //! It looks at the document after the scripts ran, not at pixels: that the page looks good is for a person to say.
 
-use super::{Outcome, cargo, must, succeeds};
+use super::{Outcome, cargo, install, must, npm, succeeds};
 use anyhow::{Context as _, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,17 +11,20 @@ use std::process::{Command, Stdio};
 /// Samples of `crates/prony-report/examples/sample.rs`.
 const SAMPLES: &[&str] = &["whole", "only_url", "interrupted", "no_proof", "only_gaps", "hostile"];
 
+/// A recorded run that has every part that a reader uses: a walk, series of four hosts, flame graphs, interventions.
+const RECORDED: &str = "testdata/runs/overlay-encapsulation.s2.prony";
+
 /// Longest time for one page. A guess: a page takes about a second.
 const BROWSER_SECONDS_MAX: &str = "60";
 
-/// Draws every sample in chromium.
+/// Draws every sample in chromium, then uses the report of a recorded run.
 pub(super) fn run(root: &Path) -> anyhow::Result<Outcome> {
     if !succeeds(Command::new("chromium").arg("--version")) {
         return Ok(Outcome::Noted("not looked at: there is no chromium; run scripts/setup.sh test".to_string()));
     }
     let folder = std::env::temp_dir().join(format!("prony-page-{}", std::process::id()));
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let result = SAMPLES.iter().try_for_each(|sample| look(root, &folder, sample));
+    let result = SAMPLES.iter().try_for_each(|sample| look(root, &folder, sample)).and_then(|()| used(root, &folder));
     std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     result.map(|()| Outcome::Passed)
 }
@@ -40,6 +44,18 @@ fn look(root: &Path, folder: &Path, sample: &str) -> anyhow::Result<()> {
         bail!("chromium did not show the sample `{sample}` ({})", output.status);
     }
     drawn(&String::from_utf8_lossy(&output.stdout)).with_context(|| format!("sample `{sample}`"))
+}
+
+/// Opens it, walks the chain, zooms, searches, saves, changes theme and language, asks axe, prints.
+fn used(root: &Path, folder: &Path) -> anyhow::Result<()> {
+    let page = folder.join("recorded.html");
+    let mut make = cargo(root);
+    make.args(["run", "--quiet", "--locked", "-p", "prony", "--", "report", RECORDED, "-o"]).arg(&page);
+    must(make.stdout(Stdio::null()), "repeat it")?;
+    let web = root.join("web");
+    install(&web)?;
+    must(npm(&web).args(["run", "e2e"]).env("PRONY_PAGE", &page), "repeat it in web/ with PRONY_PAGE=report.html")?;
+    Ok(())
 }
 
 /// Whether the page's script ran to its end, and no text of the run ran as one.

@@ -3,11 +3,14 @@
 //! Invariant: a rate that the generator limited is never given as the stack's, but as "at least".
 
 use super::load::{load_text, note};
+use super::stack::objective;
 use super::{Figure, Headline, Tone, diagnosis, limit, positive, proof};
 use crate::{names, number};
+use prony_model::Nanos;
 use prony_model::diagnosis::{Confidence, Verdict};
 use prony_model::proof::{Proof, ProofVerdict};
 use prony_model::run::{Level, Purpose, Run, RunEnd, Trial};
+use prony_model::stack::Slo;
 use prony_stats::prove::same_within;
 
 pub(super) fn of(run: &Run) -> Headline {
@@ -105,7 +108,10 @@ fn figures(run: &Run) -> Vec<Figure> {
     }
     match (&run.limit, operating_point(run)) {
         (Some(found), _) => out.extend(limit::figures(found)),
-        (None, Some(trial)) => out.extend(figures_of_load(trial)),
+        (None, Some(trial)) => {
+            out.extend(figures_of_load(trial));
+            out.extend(run.stack.slo.as_ref().and_then(|slo| within(run, slo)));
+        }
         (None, None) => {}
     }
     if let Some(verdict) = run.diagnosis.as_ref().map(|d| &d.verdict) {
@@ -128,6 +134,25 @@ fn figures(run: &Run) -> Vec<Figure> {
         }
     }
     out
+}
+
+/// The greatest throughput that was seen within the objective. A lower bound, because nobody searched for its end.
+fn within(run: &Run, slo: &Slo) -> Option<Figure> {
+    let of_curve = |t: &&Trial| matches!(t.purpose, Purpose::Curve | Purpose::Level { .. });
+    let mut tried = run.trials.iter().filter(of_curve).filter(|t| t.result.latency.count > 0).peekable();
+    tried.peek()?;
+    let fits = |limit: Option<Nanos>, us: f64| limit.is_none_or(|limit| us <= limit.as_us_f64());
+    let held = tried.filter(|t| {
+        let (result, latency) = (&t.result, &t.result.latency);
+        let few_failed = slo.errors.is_none_or(|share| result.error_share() <= share.0);
+        fits(slo.p50, latency.p50_us) && fits(slo.p99, latency.p99_us) && few_failed
+    });
+    let best = held.map(|t| t.result.good_per_s).reduce(f64::max);
+    let (value, tone) = match best {
+        Some(per_s) => (format!("at least {}/s", number::rate(per_s)), Tone::Plain),
+        None => ("none seen".to_string(), Tone::Warn),
+    };
+    Some(Figure { label: "within the SLO".to_string(), value, note: objective(slo), tone })
 }
 
 fn figures_of_load(trial: &Trial) -> Vec<Figure> {

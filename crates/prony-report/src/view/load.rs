@@ -69,7 +69,7 @@ fn point(run: &Run, trial: &Trial, level: Option<LevelName>, label: String, cpu_
 }
 
 /// A quantile, if any request was timed.
-fn latency(result: &LoadResult, us: f64) -> Option<f64> {
+pub(super) fn latency(result: &LoadResult, us: f64) -> Option<f64> {
     if result.latency.count == 0 { None } else { finite(us) }
 }
 
@@ -115,7 +115,7 @@ fn row(run: &Run, trial: &Trial) -> TrialRow {
     }
 }
 
-fn purpose(run: &Run, purpose: &Purpose) -> String {
+pub(super) fn purpose(run: &Run, purpose: &Purpose) -> String {
     match purpose {
         Purpose::Warmup => "warm-up, not scored".to_string(),
         Purpose::Level { level } => names::level(*level).to_string(),

@@ -2,7 +2,7 @@
 
 use super::headline::operating_point;
 use super::load::load_text;
-use super::{CommandView, Fact, HostFacts, StackNode, StackView};
+use super::{CommandView, Fact, HostFacts, StackNode, StackView, hops};
 use crate::{names, number};
 use prony_model::run::Run;
 use prony_model::stack::Slo;
@@ -24,7 +24,7 @@ pub(super) fn of(run: &Run) -> StackView {
     }
 }
 
-fn objective(slo: &Slo) -> String {
+pub(super) fn objective(slo: &Slo) -> String {
     let p50 = slo.p50.map(|n| format!("p50 within {}", number::micros(n.as_us_f64())));
     let p99 = slo.p99.map(|n| format!("p99 within {}", number::micros(n.as_us_f64())));
     let errors = slo.errors.map(|s| format!("at most {} failed", number::percent(s.0)));
@@ -81,6 +81,7 @@ fn node(run: &Run, name: &str, host: &Host, depth: u32, calls: Vec<String>) -> S
         calls,
         limits: run.diagnosis.as_ref().is_some_and(|d| d.verdict.hop == name),
         observed: run.series.iter().any(|(key, _)| key.host == name),
+        hop: hops::of(run, name, host),
     }
 }
 
@@ -93,6 +94,7 @@ fn unseen(name: &str, role: &str, depth: u32, calls: Vec<String>) -> StackNode {
         calls,
         limits: false,
         observed: false,
+        hop: None,
     }
 }
 

@@ -1,0 +1,201 @@
+// The report of a recorded run in Debian's chromium, used as a reader uses it.
+//
+// `PRONY_PAGE` names the page, which `cargo xtask ci --only page` makes; `PRONY_SHOTS` a folder that gets screenshots.
+// It holds what a page does, not how long that takes.
+
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+
+const page_path = process.env["PRONY_PAGE"];
+const shots = process.env["PRONY_SHOTS"];
+const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+
+/** A test that hangs says so; a guess, far above what each takes. */
+const PATIENCE_MS = 60_000;
+
+let browser: Browser;
+
+beforeAll(async () => {
+  if (!page_path) throw new Error("PRONY_PAGE must name a report: prony report RUN -o report.html");
+  browser = await chromium.launch({ executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+}, PATIENCE_MS);
+
+afterAll(async () => browser?.close());
+
+/** Opens the report, hands it over, and fails when the page complained meanwhile. */
+async function reading(options: BrowserContextOptions, read: (page: Page) => Promise<void>): Promise<void> {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, acceptDownloads: true, ...options });
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  page.on("request", (request) => /^(file|data|blob):/.test(request.url()) || complaints.push(`asked for ${request.url()}`));
+  await page.goto(pathToFileURL(page_path!).href);
+  await read(page);
+  expect(complaints).toEqual([]);
+  await context.close();
+}
+
+/** The first chart that is drawn, in view. */
+async function firstChart(page: Page) {
+  const chart = page.locator(".time-chart").first();
+  await chart.scrollIntoViewIfNeeded();
+  await chart.locator("canvas").waitFor();
+  return chart;
+}
+
+test("the answer stands on the first screen", { timeout: PATIENCE_MS }, () =>
+  reading({}, async (page) => {
+    for (const part of ["h1", ".figures", ".summary", ".stack svg"]) {
+      const box = await page.locator(part).first().boundingBox();
+      expect(box!.y, part).toBeLessThan(900);
+    }
+    expect(await page.locator(".node.limits").count()).toBe(1);
+  }),
+);
+
+test("every step of the chain opens", { timeout: PATIENCE_MS }, () =>
+  reading({}, async (page) => {
+    const steps = page.locator(".chain > li > details");
+    expect(await steps.count()).toBeGreaterThan(3);
+    for (const step of await steps.all()) {
+      if ((await step.getAttribute("open")) === null) await step.locator("summary").click();
+      expect(await step.locator(".looked").isVisible()).toBe(true);
+    }
+    await page.locator(".over-time").first().click();
+    await expect.poll(() => page.evaluate(() => document.activeElement?.className), { timeout: PATIENCE_MS / 2 }).toBe("time-drawing");
+  }),
+);
+
+test("cursor, zoom and lines are those of all charts", { timeout: PATIENCE_MS }, () =>
+  reading({}, async (page) => {
+    const chart = await firstChart(page);
+    const area = (await chart.locator(".u-over").boundingBox())!;
+    const at = (share: number) => [area.x + area.width * share, area.y + area.height / 2] as const;
+    await page.mouse.move(...at(0.2));
+    await page.mouse.move(...at(0.25));
+    const told = () => page.locator(".time-chart .value:not(:empty)").count();
+    expect(await told()).toBeGreaterThan(await chart.locator(".value").count());
+    await page.mouse.down();
+    await page.mouse.move(...at(0.4), { steps: 4 });
+    await page.mouse.up();
+    expect(await page.locator(".time-tools .range").textContent()).toContain("Shown: ");
+    await page.mouse.dblclick(...at(0.5));
+    expect(await page.locator(".time-tools .range").textContent()).toBe("");
+    await chart.locator(".time-drawing").focus();
+    await page.keyboard.press("+");
+    expect(await page.locator(".time-tools .range").textContent()).toContain("Shown: ");
+    await page.locator(".time-tools button").click();
+    expect(await page.locator(".time-tools .range").textContent()).toBe("");
+    await page.locator(".time-host:not([open]) > summary").first().click();
+    await page.locator(".time-host[open]").nth(1).locator("canvas").first().waitFor();
+    const name = chart.locator(".time-legend button").first();
+    await name.click();
+    expect(await name.getAttribute("aria-pressed")).toBe("false");
+  }),
+);
+
+test("charts can be taken along", { timeout: PATIENCE_MS }, () =>
+  reading({}, async (page) => {
+    const chart = await firstChart(page);
+    const saved = async (button: string) => {
+      const download = page.waitForEvent("download");
+      await chart.locator(".save button", { hasText: button }).click();
+      return readFile((await (await download).path())!);
+    };
+    const svg = (await saved("SVG")).toString();
+    expect(svg).toMatch(/^<svg [^>]*xmlns="http:\/\/www.w3.org\/2000\/svg"/);
+    expect(svg).toContain("<path d=\"M");
+    expect((await saved("CSV")).toString()).toMatch(/^at_s,.+\n[\d.]+,/);
+    const drawn = page.locator("#curve .drawn");
+    await drawn.hover();
+    const download = page.waitForEvent("download");
+    await drawn.locator(".save button", { hasText: "SVG" }).click();
+    expect((await readFile((await (await download).path())!)).toString()).toMatch(/^<svg .*stroke: rgb/s);
+    await page.locator("#curve .scroll").hover();
+    const rows = page.waitForEvent("download");
+    await page.locator("#curve .of-table button").click();
+    expect((await readFile((await (await rows).path())!)).toString()).toMatch(/^Level,Load,/);
+    // Into the clipboard where the browser has one, else into a file.
+    await chart.locator(".save button", { hasText: "PNG" }).click();
+    await expect.poll(() => chart.locator(".saved").textContent(), { timeout: PATIENCE_MS / 2 }).toMatch(/copied|\.png/);
+    const figures = chart.locator(".chart-figures");
+    await figures.locator("summary").click();
+    expect(await figures.locator("tbody tr").count()).toBeGreaterThan(0);
+  }),
+);
+
+test("a function is found in the flame graph", { timeout: PATIENCE_MS }, () =>
+  reading({}, async (page) => {
+    const field = page.locator(".flame-tools input").first();
+    await field.scrollIntoViewIfNeeded();
+    await field.fill("write");
+    expect(await page.locator(".flame rect.flame-found").count()).toBeGreaterThan(0);
+    expect(await page.locator(".flame-said").first().textContent()).toContain("write");
+  }),
+);
+
+test("theme and language are what the reader chooses", { timeout: PATIENCE_MS }, () =>
+  reading({ colorScheme: "light" }, async (page) => {
+    const paper = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+    const light = await paper();
+    await page.selectOption("#theme", "dark");
+    expect(await paper()).not.toBe(light);
+    const title = () => page.locator("#series h2").textContent();
+    const english = await title();
+    await page.selectOption("#language", "zh");
+    expect(await title()).not.toBe(english);
+    expect(await page.evaluate(() => document.documentElement.lang)).toBe("zh-Hans");
+    expect(await page.locator("h1").count()).toBe(1);
+    await page.selectOption("#language", "en");
+    expect(await title()).toBe(english);
+  }),
+);
+
+test("readers who see little can use it, in light and in dark", { timeout: 2 * PATIENCE_MS }, () =>
+  reading({}, async (page) => {
+    await firstChart(page);
+    await page.evaluate(await readFile(axe, "utf8"));
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      expect(await page.evaluate(violations), colorScheme).toEqual([]);
+    }
+  }),
+);
+
+/** Runs inside the page: what axe finds serious, with the places. */
+async function violations(): Promise<string[]> {
+  interface Violation {
+    id: string;
+    impact: string;
+    nodes: { target: string[]; failureSummary: string }[];
+  }
+  const { axe } = window as unknown as { axe: { run(options: object): Promise<{ violations: Violation[] }> } };
+  const serious = (await axe.run({ resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] })).violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+  return serious.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`).join("; ")}`);
+}
+
+test("nothing is cut off on wide and narrow screens", { timeout: PATIENCE_MS }, () =>
+  reading({}, async (page) => {
+    for (const width of [1440, 390]) {
+      await page.setViewportSize({ width, height: 900 });
+      for (const colorScheme of ["light", "dark"] as const) {
+        await page.emulateMedia({ colorScheme });
+        expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
+        if (shots) await page.screenshot({ path: join(shots, `report-${colorScheme}-${width}.png`) });
+      }
+    }
+  }),
+);
+
+test("it prints", { timeout: PATIENCE_MS }, () =>
+  reading({}, async (page) => {
+    await firstChart(page);
+    const paper = await page.pdf({ format: "A4", preferCSSPageSize: true, ...(shots ? { path: join(shots, "report.pdf") } : {}) });
+    expect(paper.subarray(0, 5).toString()).toBe("%PDF-");
+  }),
+);
