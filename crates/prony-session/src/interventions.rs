@@ -427,10 +427,12 @@ mod tests {
         for trial in &mut run.trials {
             let with = matches!(trial.purpose, Purpose::Intervention { arm: Arm::B, .. });
             trial.result.latency.p99_us = if with { 4e3 } else { 1e6 };
+            trial.result.latency.p999_us = if with { 9e3 } else { 8e3 };
         }
         conclude(&mut run, &Rounds::default());
         let p99 = run.interventions[0].p99.unwrap();
         assert!((p99.value.unwrap() + 0.996).abs() < 1e-3 && p99.high.unwrap() < -0.9, "{p99:?}");
+        assert!((run.interventions[0].p999.unwrap().value.unwrap() - 0.125).abs() < 1e-3);
         let mut slowed = played(self::run(vec![planned(InterventionKind::Cpu, false)]), &[0.8], 6);
         conclude(&mut slowed, &Rounds::default());
         assert_eq!(slowed.interventions[0].p99, None);
