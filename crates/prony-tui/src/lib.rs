@@ -10,10 +10,15 @@ mod load_line;
 mod load_rows;
 mod load_screen;
 mod look;
+mod parts;
 mod sys;
 mod terminal;
 mod texts;
+mod watch_screen;
+mod watched;
 
 pub use load_screen::LoadScreen;
 pub use look::Look;
 pub use terminal::{Terminal, Wish};
+pub use watch_screen::WatchScreen;
+pub use watched::Watched;

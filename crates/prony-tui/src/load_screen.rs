@@ -7,6 +7,7 @@ use crate::course::Course;
 use crate::load_line;
 use crate::load_rows::Rows;
 use crate::look::Look;
+use crate::parts::{self, Part};
 use prony_model::{LoadPlan, LoadProgress};
 use ratatui::Frame;
 use ratatui::text::Line;
@@ -22,15 +23,6 @@ pub struct LoadScreen {
     stopping: bool,
     /// Whole seconds of the load when lines were asked for last; none: never.
     told_s: Option<u64>,
-}
-
-/// A part of the screen.
-struct Part {
-    /// The higher, the longer it is kept when the screen is small. No two parts have the same.
-    rank: u8,
-    /// Whether an empty row before it would be good.
-    gap: bool,
-    rows: Vec<Line<'static>>,
 }
 
 impl LoadScreen {
@@ -52,10 +44,7 @@ impl LoadScreen {
     /// Draws over the whole frame.
     pub fn draw(&self, frame: &mut Frame<'_>) {
         let area = frame.area();
-        let rows = self.rows(area.width.into(), area.height.into());
-        for (y, row) in (area.top()..area.bottom()).zip(&rows) {
-            frame.buffer_mut().set_line(area.x, y, row, area.width);
-        }
+        parts::draw(frame, &self.rows(area.width.into(), area.height.into()));
     }
 
     /// The plain lines that are due, for where there is no terminal: first what is loaded and how, then one a second.
@@ -67,15 +56,13 @@ impl LoadScreen {
     }
 
     fn rows(&self, width: usize, height: usize) -> Vec<Line<'static>> {
-        let needed = |parts: &[Part]| parts.iter().map(Part::height).sum::<usize>();
         let [least, most] = CHART_ROWS;
         let mut parts = self.parts(width, least);
-        let spare = height.saturating_sub(needed(&parts)) / 2;
+        let spare = height.saturating_sub(parts::height(&parts)) / 2;
         if spare > 0 {
             parts = self.parts(width, (least + spare).min(most));
         }
-        fit(&mut parts, height);
-        parts.into_iter().flat_map(Part::into_rows).collect()
+        parts::fit(parts, height)
     }
 
     /// From top to bottom.
@@ -102,34 +89,6 @@ impl LoadScreen {
             .filter(|(.., rows)| !rows.is_empty())
             .map(|(rank, gap, rows)| Part { rank, gap, rows })
             .collect()
-    }
-}
-
-impl Part {
-    fn height(&self) -> usize {
-        self.rows.len() + usize::from(self.gap)
-    }
-
-    fn into_rows(self) -> impl Iterator<Item = Line<'static>> {
-        self.gap.then(Line::default).into_iter().chain(self.rows)
-    }
-}
-
-/// Takes away what does not fit: first the gaps, from the top, then whole parts. The most important part chooses first.
-fn fit(parts: &mut Vec<Part>, height: usize) {
-    let mut needed: usize = parts.iter().map(Part::height).sum();
-    for part in parts.iter_mut().filter(|part| part.gap) {
-        if needed > height {
-            part.gap = false;
-            needed -= 1;
-        }
-    }
-    let mut ranks: Vec<u8> = parts.iter().map(|part| part.rank).collect();
-    ranks.sort_unstable_by(|a, b| b.cmp(a));
-    let mut room = height;
-    for rank in ranks {
-        parts.retain(|part| part.rank != rank || part.height() <= room);
-        room -= parts.iter().filter(|part| part.rank == rank).map(Part::height).sum::<usize>();
     }
 }
 

@@ -6,6 +6,7 @@ mod inventory_args;
 mod limit_args;
 mod load_args;
 mod run_args;
+mod watch_args;
 
 pub(crate) use calibrate_args::CalibrateArgs;
 pub(crate) use compare_args::CompareArgs;
@@ -13,6 +14,7 @@ pub(crate) use inventory_args::InventoryArgs;
 pub(crate) use limit_args::LimitArgs;
 pub(crate) use load_args::{ArrivalsArg, ConnectionArgs, LoadArgs, RequestArgs, ShowArgs, TlsArgs};
 pub(crate) use run_args::RunArgs;
+pub(crate) use watch_args::WatchArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use prony_model::{Nanos, Rate};
@@ -53,6 +55,8 @@ pub(crate) enum Command {
     Compare(Box<CompareArgs>),
     /// Show a recorded run: html, md, json, csv, junit, text
     Report(ReportArgs),
+    /// What every host does now: CPUs, network, sockets, processes, and what is wrong there
+    Watch(WatchArgs),
     /// What every host is and how it is set; --diff: what is not the same elsewhere, and what that explains
     Inventory(InventoryArgs),
     /// Stacks in network namespaces with real servers

@@ -21,6 +21,7 @@ mod progress;
 mod report;
 mod source;
 mod undo;
+mod watch;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -87,6 +88,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Inventory(args) => inventory::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Run(args) => experiment::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Undo(args) => undo::run(&args),

@@ -32,7 +32,7 @@ export function cpu(data: ReportData): HTMLElement | null {
     h("div", { class: "hosts" }, data.cpu.map((host) => drawn(host))),
     table(
       t.cpu.ofEach,
-      [t.words.host, t.words.level, ...used.map(([key]) => `>${t.cpu.parts[key]}`), `>${t.cpu.own}`, `>${t.cpu.ownPerRequest}`],
+      [t.words.host, t.words.level, ...used.map(([, short]) => `>${short}`), `>${t.cpu.own}`, `>${t.cpu.ownPerRequest}`],
       data.cpu.flatMap((host) => host.levels.map((level) => [host.host, level.label, ...used.map(([key]) => percent(level[key])), own(level), micros(level.hop_us_per_request)])),
     ),
   );

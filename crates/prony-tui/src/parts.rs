@@ -1,0 +1,57 @@
+//! Parts of a screen, and which of them are shown when there is not room for all.
+//!
+//! Knows nothing of what they show. Invariant: a part is shown whole or not at all, and the most important ones are shown.
+
+use ratatui::Frame;
+use ratatui::text::Line;
+
+/// A few rows that belong together.
+pub(crate) struct Part {
+    /// The higher, the longer it is kept when the screen is small. No two parts have the same.
+    pub rank: u16,
+    /// Whether an empty row before it would be good.
+    pub gap: bool,
+    pub rows: Vec<Line<'static>>,
+}
+
+impl Part {
+    fn height(&self) -> usize {
+        self.rows.len() + usize::from(self.gap)
+    }
+
+    fn into_rows(self) -> impl Iterator<Item = Line<'static>> {
+        self.gap.then(Line::default).into_iter().chain(self.rows)
+    }
+}
+
+/// Rows that all parts take together.
+pub(crate) fn height(parts: &[Part]) -> usize {
+    parts.iter().map(Part::height).sum()
+}
+
+/// The rows of those that fit: first the gaps go, from the top, then whole parts. The most important part chooses first.
+pub(crate) fn fit(mut parts: Vec<Part>, room: usize) -> Vec<Line<'static>> {
+    let mut needed = height(&parts);
+    for part in parts.iter_mut().filter(|part| part.gap) {
+        if needed > room {
+            part.gap = false;
+            needed -= 1;
+        }
+    }
+    let mut ranks: Vec<u16> = parts.iter().map(|part| part.rank).collect();
+    ranks.sort_unstable_by(|a, b| b.cmp(a));
+    let mut room = room;
+    for rank in ranks {
+        parts.retain(|part| part.rank != rank || part.height() <= room);
+        room -= parts.iter().filter(|part| part.rank == rank).map(Part::height).sum::<usize>();
+    }
+    parts.into_iter().flat_map(Part::into_rows).collect()
+}
+
+/// Draws rows over the whole frame, from the top.
+pub(crate) fn draw(frame: &mut Frame<'_>, rows: &[Line<'static>]) {
+    let area = frame.area();
+    for (y, row) in (area.top()..area.bottom()).zip(rows) {
+        frame.buffer_mut().set_line(area.x, y, row, area.width);
+    }
+}

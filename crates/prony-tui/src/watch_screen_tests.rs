@@ -1,0 +1,121 @@
+//! The screen of hosts as text, at the sizes that people have, and its plain lines.
+
+use super::*;
+use expect_test::{Expect, expect};
+use prony_model::metric::*;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+const STACK: &str = "entry = \"http://10.0.0.2/\"\n[host.client]\nrole = \"generator\"\ncpus = \"1\"\n[host.lb]\nrole = \"proxy\"\n\
+                     calls = [\"s1\"]\n[host.s1]\ncpus = \"1\"\n";
+
+fn look(blocks: bool) -> Look {
+    Look { colour: false, blocks }
+}
+
+/// What `host` shows after so many seconds: two CPUs, of which the first is full.
+fn sample(host: &str, second: u64) -> Sample {
+    let mut sample = Sample { host: host.to_string(), at_ns: second * 1_000_000_000, values: Vec::new() };
+    let s = second as f64;
+    for (cpu, busy) in [("0", 0.95), ("1", 0.40)] {
+        sample.push(&CPU_USER, cpu, s * busy * 0.5);
+        sample.push(&CPU_SYSTEM, cpu, s * busy * 0.3);
+        sample.push(&CPU_SOFTIRQ, cpu, s * busy * 0.2);
+        sample.push(&CPU_IDLE, cpu, s * (1.0 - busy));
+    }
+    for (metric, item, value) in [
+        (&IF_RX_PACKETS, "eth0", 12_300.0 * s),
+        (&IF_TX_PACKETS, "eth0", 12_400.0 * s),
+        (&IF_RX_BYTES, "eth0", 1e6 * s),
+        (&IF_TX_BYTES, "eth0", 14e6 * s),
+        (&TCP_ESTABLISHED, "", 214.0),
+        (&SOCK_TIME_WAIT, "", 1204.0),
+        (&TCP_ACTIVE_OPENS, "", 3_100.0 * s),
+        (&PROC_COUNT, "", 3.0),
+        (&PROC_RUN, "1234", 0.61 * s),
+        (&PROC_RUN_DELAY, "1234", 0.2 * s),
+        (&PROC_RUN, "1235", 0.58 * s),
+        (&CONTEXT_SWITCHES, "", 25_000.0 * s),
+    ] {
+        sample.push(metric, item, value);
+    }
+    if host == "lb" {
+        sample.push(&NGINX_REQUESTS, "", 12_345.0 * s);
+        sample.push(&NGINX_ACTIVE, "", 129.0);
+    }
+    if host == "s1" {
+        sample.push(&TCP_LISTEN_OVERFLOWS, "", 37.0 * s);
+        sample.push(&LISTEN_QUEUE, "0.0.0.0:80", 3.0);
+        sample.push(&LISTEN_BACKLOG, "0.0.0.0:80", 2.0);
+    }
+    sample
+}
+
+fn screen(blocks: bool, seconds: u64) -> WatchScreen {
+    let mut screen = WatchScreen::new("stack.toml", &Stack::parse("stack.toml", STACK).unwrap(), look(blocks));
+    for second in 0..seconds {
+        for host in ["client", "lb", "s1"] {
+            screen.see(&sample(host, second));
+        }
+    }
+    screen
+}
+
+fn check(screen: &WatchScreen, columns: u16, rows: u16, want: Expect) {
+    let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
+    terminal.draw(|frame| screen.draw(frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let row = |y| (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    let text: String = (0..rows).map(|y| format!("{}\n", row(y).trim_end())).collect();
+    want.assert_eq(&format!("{columns}x{rows}\n{text}"));
+}
+
+#[test]
+fn the_path_comes_first_and_what_is_wrong_stands_below_its_host() {
+    check(&screen(true, 2), 80, 24, expect![[""]]);
+}
+
+#[test]
+fn a_small_screen_keeps_the_cpus_and_the_troubles() {
+    check(&screen(false, 2), 60, 7, expect![[""]]);
+}
+
+#[test]
+fn what_was_not_seen_is_a_dash() {
+    let mut unseen = screen(true, 0);
+    unseen.miss(Gap::new("sockets", "lb", "not allowed"));
+    check(&unseen, 40, 8, expect![[""]]);
+    check(&screen(true, 1), 40, 8, expect![[""]]);
+}
+
+#[test]
+fn a_host_is_one_plain_line() {
+    let mut screen = screen(false, 1);
+    let lines: Vec<String> = ["lb", "s1"]
+        .into_iter()
+        .map(|host| {
+            screen.see(&sample(host, 1));
+            let host = screen.hosts.iter().find(|h| h.name() == host).unwrap();
+            screen.line(host)
+        })
+        .collect();
+    expect![[""]].assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn programs_get_base_units_and_nothing_that_was_not_read() {
+    let screen = screen(false, 2);
+    let facts = |host: usize| screen.hosts[host].facts().into_iter().collect::<std::collections::BTreeMap<_, _>>();
+    let (lb, s1) = (facts(0), facts(1));
+    assert!((lb["cpu.busy"] - 0.675).abs() < 1e-9 && (s1["cpu.busy"] - 0.4).abs() < 1e-9, "s1 has CPU 1 alone");
+    assert_eq!((lb["nginx.requests"], s1.get("nginx.requests"), s1["tcp.listen_overflows"]), (12_345.0, None, 37.0));
+    assert!(!lb.contains_key("tcp.listen_overflows") && !lb.contains_key("listen.queue"));
+}
+
+#[test]
+fn a_counter_that_fell_has_no_rate() {
+    let mut screen = screen(false, 2);
+    screen.see(&sample("lb", 0));
+    assert_eq!(screen.hosts[0].sum(&NGINX_REQUESTS), None);
+    assert_eq!(screen.hosts[0].cpu(), None);
+}

@@ -1,0 +1,232 @@
+//! What a host does now: the last two samples of it, and what follows from them.
+//!
+//! No layout. Invariant: a counter has a rate only between two readings of it, and what was not read is none.
+
+use prony_model::metric::{
+    CGROUP_OOM_KILLS, CGROUP_THROTTLED, CONNTRACK_DROPS, CONTEXT_SWITCHES, CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE,
+    CPU_SOFTIRQ, CPU_STEAL, CPU_SYSTEM, CPU_USER, ERROR_LOG_NO_DESCRIPTORS, ERROR_LOG_NO_PORT,
+    ERROR_LOG_NO_WORKER_CONNECTIONS, ERROR_LOG_UPSTREAM_TIMEOUT, IF_ERRORS, IF_RX_BYTES, IF_RX_DROPS, IF_RX_PACKETS,
+    IF_TX_BYTES, IF_TX_DROPS, IF_TX_PACKETS, LISTEN_BACKLOG, LISTEN_QUEUE, NGINX_ACTIVE, NGINX_REQUESTS, NIC_OVERRUNS,
+    PROC_DISK_SLEEP, PROC_RUN, PROC_RUN_DELAY, QDISC_DROPS, SOCK_TIME_WAIT, SOFTNET_DROPPED, SOFTNET_PROCESSED,
+    SOFTNET_SQUEEZED, TCP_ACTIVE_OPENS, TCP_ESTABLISHED, TCP_LISTEN_OVERFLOWS, TCP_PASSIVE_OPENS, TCP_RETRANSMITS,
+    TCP_SYN_QUEUE_DROPS, TCP_SYN_RETRANSMITS, TCP_TIME_WAIT_OVERFLOWS,
+};
+use prony_model::{CpuList, Host, Metric, MetricKind, Sample};
+use std::collections::BTreeMap;
+
+/// Counters that stand still on a host that is well, with what they count.
+const TROUBLES: &[(&Metric, &str)] = &[
+    (&TCP_LISTEN_OVERFLOWS, "accept queue overflows"),
+    (&TCP_SYN_QUEUE_DROPS, "SYN queue drops"),
+    (&TCP_SYN_RETRANSMITS, "SYNs sent again"),
+    (&TCP_RETRANSMITS, "segments sent again"),
+    (&TCP_TIME_WAIT_OVERFLOWS, "TIME_WAIT overflows"),
+    (&SOFTNET_DROPPED, "packets dropped before a CPU took them"),
+    (&SOFTNET_SQUEEZED, "packet handling cut short"),
+    (&IF_RX_DROPS, "drops on receive"),
+    (&IF_TX_DROPS, "drops on send"),
+    (&IF_ERRORS, "interface errors"),
+    (&QDISC_DROPS, "drops in the send queue"),
+    (&NIC_OVERRUNS, "card ring overruns"),
+    (&CONNTRACK_DROPS, "conntrack drops"),
+    (&CGROUP_THROTTLED, "periods throttled by the quota"),
+    (&CGROUP_OOM_KILLS, "kills for want of memory"),
+    (&ERROR_LOG_NO_PORT, "connects without a local port"),
+    (&ERROR_LOG_NO_DESCRIPTORS, "no file descriptor left"),
+    (&ERROR_LOG_NO_WORKER_CONNECTIONS, "no worker connection left"),
+    (&ERROR_LOG_UPSTREAM_TIMEOUT, "upstream timeouts"),
+];
+
+/// A host under watch.
+pub struct Watched {
+    name: String,
+    /// CPUs of the host; none: all that it shows.
+    cpus: Option<CpuList>,
+    before: Option<Moment>,
+    now: Option<Moment>,
+}
+
+struct Moment {
+    at_ns: u64,
+    values: BTreeMap<(String, String), f64>,
+}
+
+/// Shares of CPU time, 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct CpuSplit {
+    pub user: f64,
+    pub nice: f64,
+    pub system: f64,
+    pub softirq: f64,
+    pub iowait: f64,
+    pub steal: f64,
+    pub idle: f64,
+}
+
+impl CpuSplit {
+    /// Waiting for a disk is no work.
+    pub fn busy(&self) -> f64 {
+        (1.0 - self.idle - self.iowait).clamp(0.0, 1.0)
+    }
+}
+
+impl Watched {
+    pub(crate) fn new(name: &str, host: &Host) -> Self {
+        Self { name: name.to_string(), cpus: host.cpus.clone(), before: None, now: None }
+    }
+
+    pub(crate) fn see(&mut self, sample: &Sample) {
+        let values = sample.values.iter().map(|(metric, item, value)| ((metric.clone(), item.clone()), *value));
+        self.before = self.now.replace(Moment { at_ns: sample.at_ns, values: values.collect() });
+    }
+
+    /// Its name in the stack.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether two samples were seen, so that rates are known.
+    pub(crate) fn is_known(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// Each item of a metric: a gauge as it is, a counter per second.
+    fn items(&self, metric: &Metric) -> Vec<(&str, f64)> {
+        let Some(now) = &self.now else { return Vec::new() };
+        let from = (metric.name.to_string(), String::new());
+        let read = now.values.range(from..).take_while(|((name, _), _)| name == metric.name);
+        let value = |(key, value): (&'_ (String, String), &f64)| match metric.kind {
+            MetricKind::Gauge => Some(*value),
+            MetricKind::Counter => {
+                let before = self.before.as_ref()?;
+                let grown = value - before.values.get(key)?;
+                let seconds = now.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
+                (grown >= 0.0 && seconds > 0.0).then(|| grown / seconds)
+            }
+        };
+        read.filter_map(|entry| Some((entry.0.1.as_str(), value(entry)?))).collect()
+    }
+
+    /// All items together; none when none was read.
+    pub(crate) fn sum(&self, metric: &Metric) -> Option<f64> {
+        self.items(metric).into_iter().map(|(_, value)| value).reduce(|a, b| a + b)
+    }
+
+    /// The split of each of its CPUs, in order.
+    pub(crate) fn cores(&self) -> Vec<(u32, CpuSplit)> {
+        let mut cores: BTreeMap<u32, CpuSplit> = BTreeMap::new();
+        let parts: [(&Metric, fn(&mut CpuSplit) -> &mut f64); 8] = [
+            (&CPU_USER, |c| &mut c.user),
+            (&CPU_NICE, |c| &mut c.nice),
+            (&CPU_SYSTEM, |c| &mut c.system),
+            (&CPU_SOFTIRQ, |c| &mut c.softirq),
+            (&CPU_IRQ, |c| &mut c.softirq),
+            (&CPU_IOWAIT, |c| &mut c.iowait),
+            (&CPU_STEAL, |c| &mut c.steal),
+            (&CPU_IDLE, |c| &mut c.idle),
+        ];
+        for (metric, part) in parts {
+            for (cpu, share) in self.items(metric) {
+                let Ok(cpu) = cpu.parse() else { continue };
+                if self.cpus.as_ref().is_none_or(|list| list.contains(cpu)) {
+                    *part(cores.entry(cpu).or_default()) += share;
+                }
+            }
+        }
+        cores.into_iter().map(|(cpu, split)| (cpu, split.of_all())).collect()
+    }
+
+    /// The mean over its CPUs.
+    pub(crate) fn cpu(&self) -> Option<CpuSplit> {
+        let cores = self.cores();
+        let n = cores.len() as f64;
+        let mean = |of: fn(&CpuSplit) -> f64| cores.iter().map(|(_, split)| of(split)).sum::<f64>() / n;
+        (!cores.is_empty()).then(|| CpuSplit {
+            user: mean(|c| c.user),
+            nice: mean(|c| c.nice),
+            system: mean(|c| c.system),
+            softirq: mean(|c| c.softirq),
+            iowait: mean(|c| c.iowait),
+            steal: mean(|c| c.steal),
+            idle: mean(|c| c.idle),
+        })
+    }
+
+    /// Its busiest processes: number, CPUs used, and share of the time that it wanted a CPU in which it waited for one.
+    pub(crate) fn processes(&self) -> Vec<(&str, f64, f64)> {
+        let waits: BTreeMap<&str, f64> = self.items(&PROC_RUN_DELAY).into_iter().collect();
+        let mut found: Vec<_> = self
+            .items(&PROC_RUN)
+            .into_iter()
+            .map(|(pid, run)| {
+                let waited = waits.get(pid).copied().unwrap_or(0.0);
+                (pid, run, if run + waited > 0.0 { waited / (run + waited) } else { 0.0 })
+            })
+            .collect();
+        found.sort_by(|a, b| b.1.total_cmp(&a.1));
+        found
+    }
+
+    /// What does not stand still although it should, per second, with what it counts.
+    pub(crate) fn troubles(&self) -> Vec<(&'static str, &'static str, f64)> {
+        let grows = |(metric, words): &(&'static Metric, &'static str)| {
+            self.sum(metric).filter(|rate| *rate > 0.0).map(|rate| (metric.name, *words, rate))
+        };
+        TROUBLES.iter().filter_map(grows).collect()
+    }
+
+    /// Everything that a screen shows, by name and in base units (shares, per second, counts), for programs. What was not read is
+    /// left out.
+    pub fn facts(&self) -> Vec<(String, f64)> {
+        let mut facts: Vec<(String, f64)> = Vec::new();
+        if let Some(cpu) = self.cpu() {
+            let split = [
+                ("cpu.busy", cpu.busy()),
+                ("cpu.user", cpu.user),
+                ("cpu.nice", cpu.nice),
+                ("cpu.system", cpu.system),
+                ("cpu.softirq", cpu.softirq),
+                ("cpu.iowait", cpu.iowait),
+                ("cpu.steal", cpu.steal),
+            ];
+            facts.extend(split.map(|(name, share)| (name.to_string(), share)));
+        }
+        let sums = [
+            &NGINX_REQUESTS,
+            &NGINX_ACTIVE,
+            &IF_RX_PACKETS,
+            &IF_TX_PACKETS,
+            &IF_RX_BYTES,
+            &IF_TX_BYTES,
+            &TCP_ESTABLISHED,
+            &SOCK_TIME_WAIT,
+            &TCP_ACTIVE_OPENS,
+            &TCP_PASSIVE_OPENS,
+            &LISTEN_QUEUE,
+            &LISTEN_BACKLOG,
+            &CONTEXT_SWITCHES,
+            &SOFTNET_PROCESSED,
+            &PROC_DISK_SLEEP,
+        ];
+        facts.extend(sums.into_iter().filter_map(|metric| Some((metric.name.to_string(), self.sum(metric)?))));
+        facts.extend(self.troubles().into_iter().map(|(name, _, rate)| (name.to_string(), rate)));
+        facts
+    }
+}
+
+impl CpuSplit {
+    /// Shares of what was counted: readings that are not of the same instant add up to a little more or less than 1.
+    fn of_all(self) -> Self {
+        let all = self.user + self.nice + self.system + self.softirq + self.iowait + self.steal + self.idle;
+        let part = |share: f64| if all > 0.0 { share / all } else { 0.0 };
+        Self {
+            user: part(self.user),
+            nice: part(self.nice),
+            system: part(self.system),
+            softirq: part(self.softirq),
+            iowait: part(self.iowait),
+            steal: part(self.steal),
+            idle: part(self.idle),
+        }
+    }
+}
