@@ -89,7 +89,7 @@ const HAPROXY: &[&str] = &[
 /// Puts `nginx.config.NAME` or `haproxy.config.NAME`; several places of a setting are told apart by `|`.
 pub(super) fn put(found: &mut BTreeMap<String, String>, facts: &mut Facts, host: &Host, roots: &Roots) {
     let (Some(path), Some(software)) = (&host.config, host.software) else { return };
-    let (name, settings): (_, fn(&str) -> Vec<(String, String)>) = match software {
+    let (name, settings): (_, fn(&str) -> Settings) = match software {
         Software::Nginx => ("nginx", nginx),
         Software::Haproxy => ("haproxy", haproxy),
         Software::Postgres | Software::Redis | Software::Other => return,
@@ -115,7 +115,10 @@ pub(super) fn put(found: &mut BTreeMap<String, String>, facts: &mut Facts, host:
     }
 }
 
-fn nginx(text: &str) -> Vec<(String, String)> {
+/// Settings and their values, in the order of the file.
+type Settings = Vec<(String, String)>;
+
+fn nginx(text: &str) -> Settings {
     let wanted = statements(text).into_iter().filter(|words| NGINX.contains(&words[0].as_str()));
     wanted.map(|words| (words[0].clone(), words[1..].join(" "))).collect()
 }
@@ -150,7 +153,7 @@ fn statements(text: &str) -> Vec<Vec<String>> {
     all
 }
 
-fn haproxy(text: &str) -> Vec<(String, String)> {
+fn haproxy(text: &str) -> Settings {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let setting = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -169,7 +172,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn words(settings: Vec<(String, String)>) -> Vec<String> {
+    fn words(settings: Settings) -> Vec<String> {
         settings.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
     }
 
