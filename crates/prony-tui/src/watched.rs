@@ -63,6 +63,9 @@ pub(crate) struct CpuSplit {
     pub idle: f64,
 }
 
+/// A part of a split.
+type CpuPart = fn(&mut CpuSplit) -> &mut f64;
+
 impl CpuSplit {
     /// Waiting for a disk is no work.
     pub fn busy(&self) -> f64 {
@@ -115,7 +118,7 @@ impl Watched {
     /// The split of each of its CPUs, in order.
     pub(crate) fn cores(&self) -> Vec<(u32, CpuSplit)> {
         let mut cores: BTreeMap<u32, CpuSplit> = BTreeMap::new();
-        let parts: [(&Metric, fn(&mut CpuSplit) -> &mut f64); 8] = [
+        let parts: [(&Metric, CpuPart); 8] = [
             (&CPU_USER, |c| &mut c.user),
             (&CPU_NICE, |c| &mut c.nice),
             (&CPU_SYSTEM, |c| &mut c.system),
