@@ -72,20 +72,95 @@ fn check(screen: &WatchScreen, columns: u16, rows: u16, want: Expect) {
 
 #[test]
 fn the_path_comes_first_and_what_is_wrong_stands_below_its_host() {
-    check(&screen(true, 2), 80, 24, expect![[""]]);
+    check(
+        &screen(true, 2),
+        80,
+        24,
+        expect![[r#"
+        80x24
+         prony watch  stack.toml
+
+         lb           ██████████████░░░░░░  68 %  us 34  sy 20  si 14
+           CPUs       0 █ 95 %   1 ▃ 40 %
+           requests   12,345 requests/s, 129 connections
+           network    in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s
+           sockets    214 established, 1,204 in TIME_WAIT, 3,100 opened/s
+           processes  1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
+
+         s1           ████████░░░░░░░░░░░░  40 %  us 20  sy 12  si 8
+           trouble    accept queue overflows 37.0/s
+           network    in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s
+           sockets    214 established, 1,204 in TIME_WAIT, 3,100 opened/s, queue 3 of 2
+           processes  1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
+
+         client       ████████░░░░░░░░░░░░  40 %  us 20  sy 12  si 8
+           network    in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s
+           sockets    214 established, 1,204 in TIME_WAIT, 3,100 opened/s
+           processes  1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
+
+         q or Ctrl-C: end
+
+
+
+    "#]],
+    );
 }
 
 #[test]
 fn a_small_screen_keeps_the_cpus_and_the_troubles() {
-    check(&screen(false, 2), 60, 7, expect![[""]]);
+    check(
+        &screen(false, 2),
+        60,
+        7,
+        expect![[r#"
+        60x7
+         prony watch  stack.toml
+         lb           ##############......  68 %  us 34  sy 20  si 1
+           requests   12,345 requests/s, 129 connections
+           sockets    214 established, 1,204 in TIME_WAIT, 3,100 ope
+         s1           ########............  40 %  us 20  sy 12  si 8
+           trouble    accept queue overflows 37.0/s
+         client       ########............  40 %  us 20  sy 12  si 8
+    "#]],
+    );
 }
 
 #[test]
 fn what_was_not_seen_is_a_dash() {
     let mut unseen = screen(true, 0);
     unseen.miss(Gap::new("sockets", "lb", "not allowed"));
-    check(&unseen, 40, 8, expect![[""]]);
-    check(&screen(true, 1), 40, 8, expect![[""]]);
+    check(
+        &unseen,
+        40,
+        8,
+        expect![[r#"
+        40x8
+         prony watch  stack.toml
+         lb           –
+
+         s1           –
+
+         client       –
+
+         q or Ctrl-C: end; 1 fact cannot be read
+    "#]],
+    );
+    check(
+        &screen(true, 1),
+        40,
+        8,
+        expect![[r#"
+        40x8
+         prony watch  stack.toml
+         lb           –
+           sockets    214 established, 1,204 in
+         s1           –
+           sockets    214 established, 1,204 in
+         client       –
+           sockets    214 established, 1,204 in
+         q or Ctrl-C: end
+    "#]],
+    );
 }
 
 #[test]
@@ -99,7 +174,9 @@ fn a_host_is_one_plain_line() {
             screen.line(host)
         })
         .collect();
-    expect![[""]].assert_eq(&lines.join("\n"));
+    expect![[r#"
+        lb        cpu 68 % (us 34  sy 20  si 14)  12,345 requests/s, 129 connections  in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s  214 established, 1,204 in TIME_WAIT, 3,100 opened/s
+        s1        cpu 40 % (us 20  sy 12  si 8)  in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s  214 established, 1,204 in TIME_WAIT, 3,100 opened/s, queue 3 of 2  trouble: accept queue overflows 37.0/s"#]].assert_eq(&lines.join("\n"));
 }
 
 #[test]
