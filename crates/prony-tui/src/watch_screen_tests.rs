@@ -192,7 +192,25 @@ fn programs_get_base_units_and_nothing_that_was_not_read() {
 #[test]
 fn a_counter_that_fell_has_no_rate() {
     let mut screen = screen(false, 2);
-    screen.see(&sample("lb", 0));
+    let mut restarted = sample("lb", 0);
+    restarted.at_ns = 2_000_000_000;
+    screen.see(&restarted);
     assert_eq!(screen.hosts[0].sum(&NGINX_REQUESTS), None);
-    assert_eq!(screen.hosts[0].cpu(), None);
+    assert_eq!(screen.hosts[0].sum(&NGINX_ACTIVE), Some(129.0));
+}
+
+#[test]
+fn a_fact_that_is_read_less_often_stays_until_it_is_gone() {
+    let mut screen = screen(false, 2);
+    let without = |second: u64| {
+        let mut sample = sample("lb", second);
+        sample.values.retain(|(metric, ..)| metric != NGINX_REQUESTS.name);
+        sample
+    };
+    screen.see(&without(2));
+    assert_eq!(screen.hosts[0].sum(&NGINX_REQUESTS), Some(12_345.0));
+    for second in 3..6 {
+        screen.see(&without(second));
+    }
+    assert_eq!(screen.hosts[0].sum(&NGINX_REQUESTS), None);
 }

@@ -1,6 +1,6 @@
-//! What a host does now: the last two samples of it, and what follows from them.
+//! What a host does now: the last two readings of each fact of it, and what follows from them.
 //!
-//! No layout. Invariant: a counter has a rate only between two readings of it, and what was not read is none.
+//! No layout. Invariant: a counter has a rate only between two readings of it, and what is not read any more is none.
 
 use prony_model::metric::{
     CGROUP_OOM_KILLS, CGROUP_THROTTLED, CONNTRACK_DROPS, CONTEXT_SWITCHES, CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE,
@@ -42,14 +42,26 @@ pub struct Watched {
     name: String,
     /// CPUs of the host; none: all that it shows.
     cpus: Option<CpuList>,
-    before: Option<Moment>,
-    now: Option<Moment>,
+    /// By metric and item.
+    read: BTreeMap<(String, String), Readings>,
+    /// Times of the last two samples.
+    samples_ns: [Option<u64>; 2],
 }
 
-struct Moment {
-    at_ns: u64,
-    values: BTreeMap<(String, String), f64>,
+/// Some facts are read less often than others.
+struct Readings {
+    before: Option<Reading>,
+    now: Reading,
 }
+
+#[derive(Clone, Copy)]
+struct Reading {
+    at_ns: u64,
+    value: f64,
+}
+
+/// A fact that was not read for so long is gone: a process that ended, an interface. A guess: the slowest are read every second.
+const GONE_NS: u64 = 3_000_000_000;
 
 /// Shares of CPU time, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -75,12 +87,22 @@ impl CpuSplit {
 
 impl Watched {
     pub(crate) fn new(name: &str, host: &Host) -> Self {
-        Self { name: name.to_string(), cpus: host.cpus.clone(), before: None, now: None }
+        Self { name: name.to_string(), cpus: host.cpus.clone(), read: BTreeMap::new(), samples_ns: [None, None] }
     }
 
     pub(crate) fn see(&mut self, sample: &Sample) {
-        let values = sample.values.iter().map(|(metric, item, value)| ((metric.clone(), item.clone()), *value));
-        self.before = self.now.replace(Moment { at_ns: sample.at_ns, values: values.collect() });
+        for (metric, item, value) in &sample.values {
+            let now = Reading { at_ns: sample.at_ns, value: *value };
+            let key = (metric.clone(), item.clone());
+            let entry = self.read.entry(key).or_insert(Readings { before: None, now });
+            if entry.now.at_ns < now.at_ns {
+                (entry.before, entry.now) = (Some(entry.now), now);
+            }
+        }
+        self.samples_ns = [self.samples_ns[1], Some(sample.at_ns)];
+        let step_ns = self.samples_ns[0].map_or(0, |before| sample.at_ns.saturating_sub(before));
+        let kept_ns = GONE_NS.max(2 * step_ns);
+        self.read.retain(|_, readings| sample.at_ns.saturating_sub(readings.now.at_ns) <= kept_ns);
     }
 
     /// Its name in the stack.
@@ -90,24 +112,23 @@ impl Watched {
 
     /// Whether two samples were seen, so that rates are known.
     pub(crate) fn is_known(&self) -> bool {
-        self.before.is_some()
+        self.samples_ns[0].is_some()
     }
 
     /// Each item of a metric: a gauge as it is, a counter per second.
     fn items(&self, metric: &Metric) -> Vec<(&str, f64)> {
-        let Some(now) = &self.now else { return Vec::new() };
         let from = (metric.name.to_string(), String::new());
-        let read = now.values.range(from..).take_while(|((name, _), _)| name == metric.name);
-        let value = |(key, value): (&'_ (String, String), &f64)| match metric.kind {
-            MetricKind::Gauge => Some(*value),
+        let read = self.read.range(from..).take_while(|((name, _), _)| name == metric.name);
+        let value = |readings: &Readings| match metric.kind {
+            MetricKind::Gauge => Some(readings.now.value),
             MetricKind::Counter => {
-                let before = self.before.as_ref()?;
-                let grown = value - before.values.get(key)?;
-                let seconds = now.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
+                let before = readings.before?;
+                let grown = readings.now.value - before.value;
+                let seconds = readings.now.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
                 (grown >= 0.0 && seconds > 0.0).then(|| grown / seconds)
             }
         };
-        read.filter_map(|entry| Some((entry.0.1.as_str(), value(entry)?))).collect()
+        read.filter_map(|((_, item), readings)| Some((item.as_str(), value(readings)?))).collect()
     }
 
     /// All items together; none when none was read.
