@@ -10,8 +10,7 @@ use crate::texts;
 use crate::watched::{CpuSplit, Watched};
 use prony_model::metric::{
     CONTEXT_SWITCHES, IF_RX_BYTES, IF_RX_PACKETS, IF_TX_BYTES, IF_TX_PACKETS, LISTEN_BACKLOG, LISTEN_QUEUE,
-    NGINX_ACTIVE, NGINX_REQUESTS, PROC_COUNT, SOCK_TIME_WAIT, SOFTNET_PROCESSED, TCP_ACTIVE_OPENS, TCP_ESTABLISHED,
-    TCP_PASSIVE_OPENS,
+    NGINX_ACTIVE, NGINX_REQUESTS, PROC_COUNT, SOCK_TIME_WAIT, TCP_ACTIVE_OPENS, TCP_ESTABLISHED, TCP_PASSIVE_OPENS,
 };
 use prony_model::{Gap, Metric, Sample, Stack};
 use prony_report::number;
@@ -208,11 +207,14 @@ fn network(host: &Watched) -> Option<String> {
 fn sockets(host: &Watched) -> Option<String> {
     let count = |metric| host.sum(metric).map(|n| number::count(n as u64));
     let mut words = vec![format!("{} established", count(&TCP_ESTABLISHED)?)];
-    words.extend(count(&SOCK_TIME_WAIT).map(|n| format!("{n} in TIME_WAIT")));
-    words.extend(per_second(host, &TCP_ACTIVE_OPENS).map(|n| format!("{n} opened/s")));
-    words.extend(per_second(host, &TCP_PASSIVE_OPENS).map(|n| format!("{n} accepted/s")));
     let queue = count(&LISTEN_QUEUE).zip(count(&LISTEN_BACKLOG));
     words.extend(queue.map(|(queue, backlog)| format!("queue {queue} of {backlog}")));
+    words.extend(count(&SOCK_TIME_WAIT).map(|n| format!("{n} in TIME_WAIT")));
+    // A host that keeps its connections opens none, and that is no news.
+    for (metric, word) in [(&TCP_ACTIVE_OPENS, "opened"), (&TCP_PASSIVE_OPENS, "accepted")] {
+        let rate = host.sum(metric).filter(|rate| *rate > 0.0);
+        words.extend(rate.map(|rate| format!("{}/s {word}", number::rate(rate))));
+    }
     Some(words.join(", "))
 }
 
@@ -226,7 +228,6 @@ fn processes(host: &Watched) -> Option<String> {
     let others = host.sum(&PROC_COUNT).map_or(0, |n| (n as usize).saturating_sub(words.len()));
     words.extend((others > 0 && !words.is_empty()).then(|| format!("{others} more")));
     words.extend(per_second(host, &CONTEXT_SWITCHES).map(|n| format!("{n} switches/s")));
-    words.extend(per_second(host, &SOFTNET_PROCESSED).map(|n| format!("{n} packets/s handled")));
     (!words.is_empty()).then(|| words.join(", "))
 }
 
