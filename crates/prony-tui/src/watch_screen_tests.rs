@@ -77,32 +77,32 @@ fn the_path_comes_first_and_what_is_wrong_stands_below_its_host() {
         80,
         24,
         expect![[r#"
-        80x24
-         prony watch  stack.toml
+            80x24
+             prony watch  stack.toml
 
-         lb           ██████████████░░░░░░  68 %  us 34  sy 20  si 14
-           CPUs       0 █ 95 %   1 ▃ 40 %
-           requests   12,345 requests/s, 129 connections
-           network    in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s
-           sockets    214 established, 1,204 in TIME_WAIT, 3,100 opened/s
-           processes  1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
+             lb           ██████████████░░░░░░  68 %  us 34  sy 20  si 14
+               CPUs       0 █ 95 %   1 ▃ 40 %
+               requests   12,345 requests/s, 129 connections
+               network    in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s
+               sockets    214 established, 1,204 in TIME_WAIT, 3,100/s opened
+               processes  1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
 
-         s1           ████████░░░░░░░░░░░░  40 %  us 20  sy 12  si 8
-           trouble    accept queue overflows 37.0/s
-           network    in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s
-           sockets    214 established, 1,204 in TIME_WAIT, 3,100 opened/s, queue 3 of 2
-           processes  1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
+             s1           ████████░░░░░░░░░░░░  40 %  us 20  sy 12  si 8
+               trouble    accept queue overflows 37.0/s
+               network    in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s
+               sockets    214 established, queue 3 of 2, 1,204 in TIME_WAIT, 3,100/s opened
+               processes  1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
 
-         client       ████████░░░░░░░░░░░░  40 %  us 20  sy 12  si 8
-           network    in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s
-           sockets    214 established, 1,204 in TIME_WAIT, 3,100 opened/s
-           processes  1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
+             client       ████████░░░░░░░░░░░░  40 %  us 20  sy 12  si 8
+               network    in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s
+               sockets    214 established, 1,204 in TIME_WAIT, 3,100/s opened
+               processes  1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
 
-         q or Ctrl-C: end
+             q or Ctrl-C: end
 
 
 
-    "#]],
+        "#]],
     );
 }
 
@@ -113,15 +113,15 @@ fn a_small_screen_keeps_the_cpus_and_the_troubles() {
         60,
         7,
         expect![[r#"
-        60x7
-         prony watch  stack.toml
-         lb           ##############......  68 %  us 34  sy 20  si 1
-           requests   12,345 requests/s, 129 connections
-           sockets    214 established, 1,204 in TIME_WAIT, 3,100 ope
-         s1           ########............  40 %  us 20  sy 12  si 8
-           trouble    accept queue overflows 37.0/s
-         client       ########............  40 %  us 20  sy 12  si 8
-    "#]],
+            60x7
+             prony watch  stack.toml
+             lb           ##############......  68 %  us 34  sy 20  si 1
+               requests   12,345 requests/s, 129 connections
+               sockets    214 established, 1,204 in TIME_WAIT, 3,100/s o
+             s1           ########............  40 %  us 20  sy 12  si 8
+               trouble    accept queue overflows 37.0/s
+             client       ########............  40 %  us 20  sy 12  si 8
+        "#]],
     );
 }
 
@@ -150,16 +150,16 @@ fn what_was_not_seen_is_a_dash() {
         40,
         8,
         expect![[r#"
-        40x8
-         prony watch  stack.toml
-         lb           –
-           sockets    214 established, 1,204 in
-         s1           –
-           sockets    214 established, 1,204 in
-         client       –
-           sockets    214 established, 1,204 in
-         q or Ctrl-C: end
-    "#]],
+            40x8
+             prony watch  stack.toml
+             lb           –
+               sockets    214 established, 1,204 in
+             s1           –
+               sockets    214 established, queue 3 o
+             client       –
+               sockets    214 established, 1,204 in
+             q or Ctrl-C: end
+        "#]],
     );
 }
 
@@ -175,8 +175,8 @@ fn a_host_is_one_plain_line() {
         })
         .collect();
     expect![[r#"
-        lb        cpu 68 % (us 34  sy 20  si 14)  12,345 requests/s, 129 connections  in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s  214 established, 1,204 in TIME_WAIT, 3,100 opened/s
-        s1        cpu 40 % (us 20  sy 12  si 8)  in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s  214 established, 1,204 in TIME_WAIT, 3,100 opened/s, queue 3 of 2  trouble: accept queue overflows 37.0/s"#]].assert_eq(&lines.join("\n"));
+        lb        cpu 68 % (us 34  sy 20  si 14)  12,345 requests/s, 129 connections  in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s  214 established, 1,204 in TIME_WAIT, 3,100/s opened
+        s1        cpu 40 % (us 20  sy 12  si 8)  in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s  214 established, queue 3 of 2, 1,204 in TIME_WAIT, 3,100/s opened  trouble: accept queue overflows 37.0/s"#]].assert_eq(&lines.join("\n"));
 }
 
 #[test]
