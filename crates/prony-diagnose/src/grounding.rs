@@ -24,6 +24,8 @@ const REMOVAL_PART: f64 = 0.25;
 /// Part of the latency at p99 or p99.9 that a removal must take away at least, to count as what requests waited for. A guess: the p99 of
 /// short trials differs by up to 30 % from one to the next on a shared machine, and its mean over 5 pairs by half of that.
 const WAIT_GONE: f64 = 0.2;
+/// Above such a ratio the stack served next to nothing as found. A guess.
+const FROM_NOTHING: f64 = 100.0;
 /// A predicted gain below this is too small for its absence to speak against the cause. A guess: pairs detect about 5
 /// %.
 const GAIN_TO_SEE: f64 = 0.1;
@@ -147,7 +149,12 @@ fn removal(seen: &Seen, intervention: &Intervention, finding: &Finding) -> Respo
     let mut knobs: Vec<String> = intervention.what.knobs().iter().map(|k| format!("{}={}", k.id, k.value)).collect();
     knobs.dedup();
     let knobs = knobs.join(" and ");
-    let mut detail = format!("with {knobs}, throughput changed by {}; predicted {predicted:.2}", seen.text());
+    // Where next to nothing was served as found, no ratio says more than that.
+    let changed = match seen.low {
+        low if low > FROM_NOTHING => format!("rose from next to nothing, more than {low:.0} times"),
+        _ => format!("changed by {}", seen.text()),
+    };
+    let mut detail = format!("with {knobs}, throughput {changed}; predicted {predicted:.2}");
     // Requests that wait for something rare are few: what they wait shows at the tail, and hardly in throughput.
     let gone = |change: Option<Bounded>| {
         let change = change.and_then(|c| Some(Seen { value: c.value?, low: c.low?, high: c.high? }));

@@ -283,7 +283,12 @@ fn a_removal_that_brings_nothing_speaks_against_the_cause() {
     assert_ne!(diagnose(&run).verdict.cause, "ephemeral-ports-exhausted");
     let mut mended = ports.run();
     answered(&mut mended, (5.0, 4.0, 6.0), (0.0, -0.1, 0.1));
-    assert!(diagnose(&mended).verdict.grounded);
+    let verdict = diagnose(&mended).verdict;
+    assert!(verdict.grounded && verdict.grounding[3].detail.contains("changed by 5.00 (4.00 to 6.00)"));
+    let mut dead = ports.run();
+    answered(&mut dead, (120_000.0, 100_000.0, 140_000.0), (0.0, -0.1, 0.1));
+    let detail = diagnose(&dead).verdict.grounding[3].detail.clone();
+    assert!(detail.contains("rose from next to nothing, more than 100000 times"), "{detail}");
 }
 
 #[test]
