@@ -134,16 +134,16 @@ fn add_up(found: &mut Vec<Standing<'_>>) {
     let siblings: Vec<String> = found[0].hop.siblings().iter().map(|h| h.name.to_string()).collect();
     let is_sibling = |s: &Standing<'_>| siblings.iter().any(|name| name == s.hop.name);
     let total: f64 = found.iter().filter(|s| is_sibling(s)).map(|s| s.finding.score).sum();
-    let others: Vec<Evidence> =
-        found[1..].iter().filter(|s| is_sibling(s)).filter_map(|s| s.finding.evidence.first().cloned()).collect();
+    let others = || found[1..].iter().filter(|s| is_sibling(s));
+    let evidence: Vec<Evidence> = others().filter_map(|s| s.finding.evidence.first().cloned()).collect();
     // Mending one of them leaves the stack to wait for the others.
-    let remedies: Vec<Remedy> =
-        found[1..].iter().filter(|s| is_sibling(s)).filter_map(|s| s.finding.remedies.first().cloned()).collect();
+    let remedies = others().filter_map(|s| s.finding.remedies.first().filter(|r| r.knob.is_some()).cloned());
+    let remedies: Vec<Remedy> = remedies.collect();
     let mut first = true;
     found.retain(|s| std::mem::take(&mut first) || !is_sibling(s));
     found[0].finding.score = total.min(1.0);
-    found[0].finding.evidence.extend(others);
-    found[0].finding.remedies.extend(remedies.into_iter().filter(|r| r.knob.is_some()));
+    found[0].finding.evidence.extend(evidence);
+    found[0].finding.remedies.extend(remedies);
 }
 
 /// The refuting facts in one line: hosts with the same claim together, with the greatest figure among them. Hosts to

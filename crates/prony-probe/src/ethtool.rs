@@ -58,20 +58,15 @@ impl Ethtool {
         let of = |from: usize| driver.get(from..from + 32).map(text).filter(|text| !text.is_empty() && text != "N/A");
         found.extend(of(36).map(|version| ("driver_version", version)));
         found.extend(of(68).map(|version| ("firmware_version", version)));
-        let numbers = [
-            ("coalesce_rx_us", EthtoolQuestion::Coalesce, 4),
-            ("coalesce_tx_us", EthtoolQuestion::Coalesce, 20),
-            ("ring_rx", EthtoolQuestion::Ring, 20),
-            ("ring_tx", EthtoolQuestion::Ring, 32),
-        ];
-        let numbers =
-            numbers.into_iter().filter_map(|(name, question, at)| Some((name, u32_at(&answers(question), at)?)));
-        found.extend(numbers.map(|(name, number)| (name, number.to_string())));
-        let channels = answers(EthtoolQuestion::Channels);
-        let receiving = |rx, combined| Some(u32_at(&channels, rx)? + u32_at(&channels, combined)?);
-        if let (Some(used), Some(most)) = (receiving(20, 32), receiving(4, 16)) {
-            found.push(("queues", format!("{used} of {most}")));
+        for (question, numbers) in [
+            (EthtoolQuestion::Coalesce, [("coalesce_rx_us", 4), ("coalesce_tx_us", 20)]),
+            (EthtoolQuestion::Ring, [("ring_rx", 20), ("ring_tx", 32)]),
+        ] {
+            let answer = answers(question);
+            found.extend(numbers.into_iter().filter_map(|(name, at)| Some((name, u32_at(&answer, at)?.to_string()))));
         }
+        let (used, most) = receive_queues(&answers(EthtoolQuestion::Channels));
+        found.extend(used.zip(most).map(|(used, most)| ("queues", format!("{used} of {most}"))));
         found
     }
 
@@ -110,12 +105,17 @@ fn put_words(facts: &mut Facts, interface: &str, answer: &[u8], wanted: &[(&Metr
     }
 }
 
-/// struct ethtool_channels: most of rx, tx, other, combined, then those in use.
-fn put_channels(facts: &mut Facts, interface: &str, answer: &[u8]) {
+/// Queues that receive, in use and at most. struct ethtool_channels: most of rx, tx, other, combined, then those in use.
+fn receive_queues(answer: &[u8]) -> (Option<f64>, Option<f64>) {
     let receiving =
         |rx: usize, combined: usize| Some(f64::from(u32_at(answer, rx)?) + f64::from(u32_at(answer, combined)?));
-    facts.put_if_any(&m::NIC_QUEUES_MAX, interface, receiving(4, 16));
-    facts.put_if_any(&m::NIC_QUEUES, interface, receiving(20, 32));
+    (receiving(20, 32), receiving(4, 16))
+}
+
+fn put_channels(facts: &mut Facts, interface: &str, answer: &[u8]) {
+    let (used, most) = receive_queues(answer);
+    facts.put_if_any(&m::NIC_QUEUES_MAX, interface, most);
+    facts.put_if_any(&m::NIC_QUEUES, interface, used);
 }
 
 /// Names of 32 bytes behind a head of 12, values of 8 bytes behind a head of 8.

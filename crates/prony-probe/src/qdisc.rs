@@ -8,6 +8,7 @@ use crate::netlink::{Netlink, attributes, text, u32_at, u64_at};
 use crate::network::Links;
 use prony_model::metric::{QDISC_BACKLOG, QDISC_BYTES, QDISC_DROPS, QDISC_OVERLIMITS, QDISC_RATE};
 use std::collections::BTreeMap;
+use std::io;
 
 /// Reader of queueing disciplines.
 #[derive(Debug)]
@@ -40,14 +41,26 @@ impl Qdiscs {
         Self { netlink: Netlink::new(libc::NETLINK_ROUTE), links: Links::new(), names: BTreeMap::new() }
     }
 
-    /// Kinds of disciplines by interface, each once.
-    pub(crate) fn kinds(&mut self) -> std::io::Result<BTreeMap<String, Vec<String>>> {
+    /// Every discipline of the namespace.
+    fn dump(&mut self) -> io::Result<Vec<Qdisc>> {
         let mut seen = Vec::new();
+        // struct tcmsg: twenty zero bytes ask for every discipline.
         self.netlink.dump(libc::RTM_GETQDISC, &[0; 20], |payload| seen.extend(qdisc(payload)))?;
-        let names: BTreeMap<u32, String> = self.links.all()?.into_iter().map(|l| (l.index, l.name)).collect();
+        Ok(seen)
+    }
+
+    fn read_names(&mut self) -> io::Result<()> {
+        self.names = self.links.all()?.into_iter().map(|l| (l.index, l.name)).collect();
+        Ok(())
+    }
+
+    /// Kinds of disciplines by interface, each once.
+    pub(crate) fn kinds(&mut self) -> io::Result<BTreeMap<String, Vec<String>>> {
+        let seen = self.dump()?;
+        self.read_names()?;
         let mut kinds: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for one in seen {
-            let Some(name) = names.get(&one.interface) else { continue };
+            let Some(name) = self.names.get(&one.interface) else { continue };
             let of_interface = kinds.entry(name.clone()).or_default();
             if !of_interface.contains(&one.kind) {
                 of_interface.push(one.kind);
@@ -57,17 +70,14 @@ impl Qdiscs {
     }
 
     pub(crate) fn read(&mut self, facts: &mut Facts) {
-        let mut seen = Vec::new();
-        // struct tcmsg: twenty zero bytes ask for every discipline.
-        if let Err(e) = self.netlink.dump(libc::RTM_GETQDISC, &[0; 20], |payload| seen.extend(qdisc(payload))) {
-            return facts.miss("qdisc", format_args!("netlink RTM_GETQDISC: {e}"));
-        }
+        let mut seen = match self.dump() {
+            Ok(seen) => seen,
+            Err(e) => return facts.miss("qdisc", format_args!("netlink RTM_GETQDISC: {e}")),
+        };
         seen.retain(|q| q.kind != "noqueue");
-        if seen.iter().any(|q| !self.names.contains_key(&q.interface)) {
-            match self.links.all() {
-                Ok(links) => self.names = links.into_iter().map(|l| (l.index, l.name)).collect(),
-                Err(e) => return facts.miss("qdisc", format_args!("netlink RTM_GETLINK: {e}")),
-            }
+        let unnamed = seen.iter().any(|q| !self.names.contains_key(&q.interface));
+        if unnamed && let Err(e) = self.read_names() {
+            return facts.miss("qdisc", format_args!("netlink RTM_GETLINK: {e}"));
         }
         put(facts, &seen, &self.names);
     }

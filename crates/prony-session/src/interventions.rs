@@ -8,7 +8,7 @@ use crate::levels::{order, timed};
 use crate::machine::Command;
 use prony_model::limit::Bounded;
 use prony_model::run::Arm;
-use prony_model::{Intervention, InterventionKind, Knob, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial};
+use prony_model::{Intervention, InterventionKind, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial};
 use prony_stats::random::Random;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -120,7 +120,7 @@ fn trial(run: &Run, base: &LoadPlan, effort: &Effort, pair: u32, index: Option<u
         InterventionKind::Removal { .. } => {
             let plan = LoadPlan { warmup: Nanos(plan.warmup.0 * 2), ..plan };
             let mut commands = vec![Command::Intervene { index }, order(purpose, plan, &label)];
-            commands.extend(turned(run, index).iter().map(|_| Command::Restore));
+            commands.extend((0..changes(run, index)).map(|_| Command::Restore));
             commands
         }
         InterventionKind::Cpu | InterventionKind::LinkRate { .. } => {
@@ -129,9 +129,9 @@ fn trial(run: &Run, base: &LoadPlan, effort: &Effort, pair: u32, index: Option<u
     }
 }
 
-/// What an intervention leaves to be put back: one entry for each change, in the words of the session, which knows no knob of it.
-pub(crate) fn turned(run: &Run, index: usize) -> Vec<Option<Knob>> {
-    vec![None; run.interventions.get(index).map_or(1, |planned| planned.what.knobs().len().max(1))]
+/// How many changes an intervention leaves to be put back.
+pub(crate) fn changes(run: &Run, index: usize) -> usize {
+    run.interventions.get(index).map_or(1, |planned| planned.what.knobs().len().max(1))
 }
 
 fn what_is_done(what: &InterventionKind, target: &str, dose: f64) -> String {
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
     use crate::testing::{MadeRun, plan as base};
     use expect_test::{Expect, expect};
-    use prony_model::KnobId;
+    use prony_model::{Knob, KnobId};
 
     fn planned(what: InterventionKind, control: bool) -> Intervention {
         let target = if control { "s1" } else { "lb" }.to_string();

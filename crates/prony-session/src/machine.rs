@@ -254,7 +254,9 @@ impl Session {
 
     fn absorb_done(&mut self) {
         match self.last {
-            Some(Command::Intervene { index }) => self.in_force.extend(interventions::turned(&self.run, index)),
+            Some(Command::Intervene { index }) => {
+                self.in_force.extend(std::iter::repeat_n(None, interventions::changes(&self.run, index)));
+            }
             Some(Command::Restore) => drop(self.in_force.pop()),
             Some(
                 Command::Listen

@@ -170,8 +170,7 @@ fn a_host_is_one_plain_line() {
         .into_iter()
         .map(|host| {
             screen.see(&sample(host, 1));
-            let host = screen.hosts.iter().find(|h| h.name() == host).unwrap();
-            screen.line(host)
+            screen.line(screen.host(host).unwrap())
         })
         .collect();
     expect![[r#"

@@ -40,21 +40,17 @@ pub(crate) fn run(args: &InventoryArgs) -> Result<Exit> {
         print(&if args.json { serde_json::to_string_pretty(&hosts.json())? } else { hosts.text() });
         return Ok(Exit::Done);
     };
-    let other = match with.split_once(',') {
-        Some(_) => None,
-        None => Some(look(with, &mut progress)?.only(&args.host)?),
-    };
-    let pairs = match (&other, with.split_once(',')) {
-        (Some(other), _) => pairs(&hosts.found, &other.found)?,
-        (None, Some((a, b))) => vec![(with.clone(), hosts.one(a.trim())?, hosts.one(b.trim())?)],
-        (None, None) => Vec::new(),
+    let other;
+    let mut gaps = hosts.gaps.clone();
+    let (a, b, pairs) = if let Some((a, b)) = with.split_once(',') {
+        let (a, b) = (a.trim(), b.trim());
+        (a, b, vec![(with.clone(), hosts.one(a)?, hosts.one(b)?)])
+    } else {
+        other = look(with, &mut progress)?.only(&args.host)?;
+        gaps.extend(other.gaps.iter().cloned());
+        (hosts.name.as_str(), other.name.as_str(), pairs(&hosts.found, &other.found)?)
     };
     let found = differences::of_hosts(&pairs);
-    let gaps: Vec<Gap> = hosts.gaps.iter().chain(other.iter().flat_map(|o| &o.gaps)).cloned().collect();
-    let (a, b) = match (&other, with.split_once(',')) {
-        (None, Some((a, b))) => (a.trim(), b.trim()),
-        (other, _) => (hosts.name.as_str(), other.as_ref().map_or("", |o| o.name.as_str())),
-    };
     let facts = pairs.iter().flat_map(|(_, a, _)| a.facts.keys()).count();
     print(&if args.json {
         let found: Vec<Value> = found.iter().map(as_json).collect::<Result<_>>()?;
