@@ -23,6 +23,9 @@ pub enum Event {
         label: String,
         /// How long it will take, in seconds.
         seconds: f64,
+        /// Seconds of the trials that are planned after it. A search plans a step at a time, so there it is no promise.
+        #[serde(default)]
+        left_s: f64,
     },
     /// A trial ended.
     TrialDone {

@@ -199,6 +199,11 @@ impl LoadPlan {
         }
     }
 
+    /// How long it takes, warm-up and all, in seconds.
+    pub fn seconds(&self) -> f64 {
+        (self.warmup.0 + self.duration.0) as f64 / 1e9
+    }
+
     /// Whether arrivals follow a schedule and do not wait for answers.
     pub fn is_open_loop(&self) -> bool {
         self.rate.is_some() || self.profile.is_some()

@@ -318,8 +318,8 @@ impl<'a> Driver<'a> {
     fn trial(&mut self, order: TrialOrder) -> Outcome {
         let id = self.trials;
         self.trials += 1;
-        let seconds = (order.plan.warmup.0 + order.plan.duration.0) as f64 / 1e9;
-        (self.watcher)(&Event::TrialStarted { id, label: order.label.clone(), seconds });
+        let (seconds, left_s) = (order.plan.seconds(), self.session.planned_s());
+        (self.watcher)(&Event::TrialStarted { id, label: order.label.clone(), seconds, left_s });
         let generator = self.generator();
         let Some(agent) = self.agents.get(&generator) else {
             return Outcome::Failed("the stack names no host with role \"generator\"".to_string());

@@ -227,7 +227,7 @@ impl LimitSearch {
 
     fn affordable(&self, asked: Asked, run: &Run, effort: &Effort) -> bool {
         let Some(plan) = self.plan(asked, run, effort) else { return false };
-        let cost_s = (plan.warmup.0 + plan.duration.0) as f64 / 1e9 + OVERHEAD_S;
+        let cost_s = plan.seconds() + OVERHEAD_S;
         // The overload and one trial after it say more than another point of the curve.
         let level_s = (effort.settle.0 + effort.level.0) as f64 / 1e9 + OVERHEAD_S;
         let reserved_s = if asked == Asked::Curve { 2.0 * level_s } else { 0.0 };

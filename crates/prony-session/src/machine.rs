@@ -188,6 +188,21 @@ impl Session {
         command
     }
 
+    /// Seconds of the trials that are planned by now, without the one that runs.
+    pub fn planned_s(&self) -> f64 {
+        let seconds = |command: &Command| match command {
+            Command::Trial(order) => order.plan.seconds(),
+            Command::Listen
+            | Command::Survey
+            | Command::Intervene { .. }
+            | Command::Turn(_)
+            | Command::Restore
+            | Command::Keep
+            | Command::Finish => 0.0,
+        };
+        self.queue.iter().map(seconds).sum()
+    }
+
     /// Adds facts that were read while a command was under way.
     pub fn observe(&mut self, sample: &Sample) {
         self.run.series.add(sample);

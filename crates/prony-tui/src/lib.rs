@@ -11,6 +11,7 @@ mod load_rows;
 mod load_screen;
 mod look;
 mod parts;
+mod steps_screen;
 mod sys;
 mod terminal;
 mod texts;
@@ -19,6 +20,7 @@ mod watched;
 
 pub use load_screen::LoadScreen;
 pub use look::Look;
-pub use terminal::{Terminal, Wish};
+pub use steps_screen::{Closing, StepsScreen};
+pub use terminal::{TICK, Terminal, Wish};
 pub use watch_screen::WatchScreen;
 pub use watched::Watched;

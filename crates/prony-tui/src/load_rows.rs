@@ -5,6 +5,7 @@
 use crate::charts::{self, DecadeAxis};
 use crate::course::{CHART_SECONDS, Course};
 use crate::look::Look;
+use crate::parts::{self, LABEL};
 use crate::texts;
 use prony_model::LoadPlan;
 use prony_report::number;
@@ -12,8 +13,6 @@ use prony_stats::Histogram;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-/// Columns of the names at the left, with the margin before them.
-const LABEL: usize = 14;
 /// Columns of one number in a table: five and the label fill 80.
 const NUMBER: usize = 13;
 /// Below this the tables have fewer and narrower numbers, and no room is lost to names.
@@ -47,7 +46,7 @@ pub(crate) struct Rows<'a> {
 impl Rows<'_> {
     /// What is loaded.
     pub fn title(&self) -> Vec<Line<'static>> {
-        let url = self.clip(&self.plan.url, self.width.saturating_sub(texts::COMMAND.len() + 3));
+        let url = parts::clip(&self.plan.url, self.width.saturating_sub(texts::COMMAND.len() + 3), self.look);
         vec![Line::from(vec![
             Span::raw(" "),
             Span::styled(texts::COMMAND, self.look.label()),
@@ -58,7 +57,7 @@ impl Rows<'_> {
 
     /// How it is loaded.
     pub fn plan(&self) -> Vec<Line<'static>> {
-        let words = self.clip(&texts::plan(self.plan), self.width.saturating_sub(1));
+        let words = parts::clip(&texts::plan(self.plan), self.width.saturating_sub(1), self.look);
         vec![Line::styled(format!(" {words}"), self.look.label())]
     }
 
@@ -114,8 +113,8 @@ impl Rows<'_> {
         let head = if self.is_wide() { texts::PER_SECOND } else { "" };
         let mut rows = [self.named(head, name), self.named("", name)];
         for (label, value, style) in cells {
-            rows[0].push_span(Span::styled(right(label, columns), self.look.label()));
-            rows[1].push_span(Span::styled(right(&value, columns), style));
+            rows[0].push_span(Span::styled(parts::right(label, columns), self.look.label()));
+            rows[1].push_span(Span::styled(parts::right(&value, columns), style));
         }
         rows.into()
     }
@@ -127,10 +126,10 @@ impl Rows<'_> {
         let columns = if wide { NUMBER } else { NUMBER_NARROW };
         let mut rows = [texts::LATENCY, texts::LAST_SECOND, texts::SINCE_START].map(|name| self.named(name, LABEL));
         for (name, quantile) in shown {
-            rows[0].push_span(Span::styled(right(name, columns), self.look.label()));
+            rows[0].push_span(Span::styled(parts::right(name, columns), self.look.label()));
             for (row, latency) in rows[1..].iter_mut().zip([self.course.last_second(), self.course.since_start()]) {
                 row.push_span(Span::styled(
-                    right(&quantile_text(latency, quantile, self.look), columns),
+                    parts::right(&quantile_text(latency, quantile, self.look), columns),
                     self.number(),
                 ));
             }
@@ -287,16 +286,6 @@ impl Rows<'_> {
         let name = format!(" {name}");
         Line::from(Span::styled(format!("{name:<columns$}"), self.look.label()))
     }
-
-    /// At most `columns` characters, with a mark where something is missing.
-    fn clip(&self, text: &str, columns: usize) -> String {
-        if text.chars().count() <= columns {
-            return text.to_string();
-        }
-        let mark = if self.look.blocks { "\u{2026}" } else { "..." };
-        let kept = columns.saturating_sub(mark.chars().count());
-        text.chars().take(kept).chain(mark.chars()).collect()
-    }
 }
 
 /// A quantile of what could be read; a dash for nothing.
@@ -308,9 +297,4 @@ pub(crate) fn quantile_text(latency: Option<&Histogram>, quantile: f64, look: Lo
 /// The CPU share of the busiest thread, if it is so busy that the generator is the limit.
 pub(crate) fn busy_thread(course: &Course) -> Option<f64> {
     course.cpu().into_iter().reduce(f64::max).filter(|share| *share > THREAD_BUSY_MAX)
-}
-
-/// Flush right, by what a terminal shows.
-fn right(text: &str, columns: usize) -> String {
-    format!("{}{text}", " ".repeat(columns.saturating_sub(Span::raw(text).width())))
 }

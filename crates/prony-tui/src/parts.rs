@@ -2,8 +2,12 @@
 //!
 //! Knows nothing of what they show. Invariant: a part is shown whole or not at all, and the most important ones are shown.
 
+use crate::look::Look;
 use ratatui::Frame;
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
+
+/// Columns of the names at the left of every screen, with the margin before them.
+pub(crate) const LABEL: usize = 14;
 
 /// A few rows that belong together.
 pub(crate) struct Part {
@@ -54,4 +58,19 @@ pub(crate) fn draw(frame: &mut Frame<'_>, rows: &[Line<'static>]) {
     for (y, row) in (area.top()..area.bottom()).zip(rows) {
         frame.buffer_mut().set_line(area.x, y, row, area.width);
     }
+}
+
+/// At most `columns` characters, with a mark where something is missing.
+pub(crate) fn clip(text: &str, columns: usize, look: Look) -> String {
+    if text.chars().count() <= columns {
+        return text.to_string();
+    }
+    let mark = if look.blocks { "\u{2026}" } else { "..." };
+    let kept = columns.saturating_sub(mark.chars().count());
+    text.chars().take(kept).chain(mark.chars()).collect()
+}
+
+/// Flush right, by what a terminal shows.
+pub(crate) fn right(text: &str, columns: usize) -> String {
+    format!("{}{text}", " ".repeat(columns.saturating_sub(Span::raw(text).width())))
 }

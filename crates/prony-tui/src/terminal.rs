@@ -18,6 +18,10 @@ use std::time::Duration;
 /// Bytes of one frame that are gathered before they are written at once. A guess: a whole screen of 120x40 with its colours.
 const FRAME_BYTES: usize = 32 * 1024;
 
+/// How often keys, signals and the size of the terminal are to be looked at. A guess: a key that is answered within 50 ms feels
+/// answered at once.
+pub const TICK: Duration = Duration::from_millis(50);
+
 /// Whether the terminal is ours now. The hook for panics has no other way to know.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 

@@ -29,6 +29,9 @@ pub(crate) const SCHEDULE: &str = "schedule";
 pub(crate) const CONNECTIONS: &str = "connections";
 pub(crate) const ERRORS: &str = "errors";
 pub(crate) const HELP: &str = "q or Ctrl-C: stop, and print what was measured";
+pub(crate) const HELP_RUN: &str = "q or Ctrl-C: stop; what was changed is put back";
+pub(crate) const STOPPING_RUN: &str = "stopping: this step ends, and what was changed is put back";
+pub(crate) const TRIALS_OVER: &str = "trials, the newest first";
 
 /// Tenths below a second too: a unit that changes at the very end catches the eye.
 pub(crate) fn time_left(left: Nanos) -> String {
@@ -52,6 +55,10 @@ pub(crate) fn done_over_time(seconds: usize, largest: f64) -> String {
         return "done per second".to_string();
     }
     format!("done per second, last {seconds} s, highest {}", number::rate(largest))
+}
+
+pub(crate) fn of_trials(trials: usize, largest: &str) -> String {
+    format!("of the last {trials} trials, highest {largest}")
 }
 
 pub(crate) fn connections(open: u64, in_flight: u64) -> String {

@@ -5,7 +5,7 @@
 
 use crate::charts;
 use crate::look::Look;
-use crate::parts::{self, Part};
+use crate::parts::{self, LABEL, Part};
 use crate::texts;
 use crate::watched::{CpuSplit, Watched};
 use prony_model::metric::{
@@ -18,8 +18,6 @@ use ratatui::Frame;
 use ratatui::text::{Line, Span};
 use std::collections::BTreeSet;
 
-/// Columns of names at the left, with the margin before them.
-const LABEL: usize = 14;
 /// Columns of a CPU bar. A guess: a column for each 5 %.
 const BAR: usize = 20;
 /// From which share a CPU is called busy. Cited: netdata health.d/cpu.conf warns at 85 %.

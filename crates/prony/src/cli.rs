@@ -75,12 +75,25 @@ pub(crate) struct OutputArgs {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
+    /// Print Markdown instead of text: the verdict with its evidence, to paste into a ticket
+    #[arg(long, conflicts_with = "json")]
+    pub md: bool,
     /// Write the run here instead of the runs folder [default: $PRONY_HOME/runs/ID.prony]
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Write an HTML report here as well
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub progress: ProgressArgs,
+}
+
+/// How progress is shown, on stderr.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ProgressArgs {
+    /// Plain lines of progress, even on a terminal
+    #[arg(long)]
+    pub no_tui: bool,
     /// No progress on stderr
     #[arg(short, long)]
     pub quiet: bool,
@@ -120,6 +133,7 @@ pub(crate) struct ChoiceArgs {
 #[command(after_help = "Examples:
   prony prove labs/proxy-keepalive-off.toml
   prony prove stack.toml --report report.html
+  prony prove stack.toml --md            the verdict as Markdown, to paste into a ticket
   prony prove stack.toml --keep          leave the change in place if it is proven better")]
 pub(crate) struct ProveArgs {
     #[command(flatten)]

@@ -147,7 +147,7 @@ fn live(args: &CompareArgs, name: &str) -> Result<Comparison> {
     let goal = |remedy| Goal::Prove { remedy, keep: false, earlier };
     let mut goals: Vec<Goal> = knobs.iter().map(|knob| goal(Remedy::Chosen(knob.clone()))).collect();
     goals.extend(std::iter::repeat_n(goal(Remedy::Nothing), aa_runs));
-    let output = OutputArgs { json: args.json, record: None, report: None, quiet: args.quiet };
+    let output = OutputArgs { json: args.json, md: false, record: None, report: None, progress: args.progress };
     let measured = measure::measure_all(name, &args.choice, &goals, &output)?;
     // What was answered before a later question failed is shown all the same.
     if let [only] = measured.as_slice()

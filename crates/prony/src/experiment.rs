@@ -29,12 +29,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let mut keep = Keep::open(&planned, args)?;
-    let mut progress = Progress::new(args.quiet, !args.json);
     let interrupted = measure::interrupts()?;
+    let mut progress = Progress::of_run(args.progress, !args.json, &interrupted);
     let ended = match keep.missing(&planned) {
         0 => Ok(runner::Ended::Done),
         _ => runner::run(&planned, &mut keep, &mut progress, &interrupted),
     };
+    drop(progress);
     let result = result(&planned, &keep);
     // What was measured is shown whatever happened then.
     if ended.is_ok() || !keep.seen().is_empty() {

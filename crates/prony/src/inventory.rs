@@ -34,7 +34,7 @@ struct Hosts {
 
 /// `prony inventory STACK [--diff WITH]`.
 pub(crate) fn run(args: &InventoryArgs) -> Result<Exit> {
-    let mut progress = Progress::new(args.json, false);
+    let mut progress = Progress::lines(args.json);
     let hosts = look(&args.of, &mut progress)?.only(&args.host)?;
     let Some(with) = &args.diff else {
         print(&if args.json { serde_json::to_string_pretty(&hosts.json())? } else { hosts.text() });

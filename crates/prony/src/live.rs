@@ -7,17 +7,12 @@ use crate::cli::ShowArgs;
 use anyhow::{Context, Result, bail};
 use prony_agent::{Agent, AgentError, LocalAgent, Reply, Request};
 use prony_model::{Host, LoadPlan, LoadProgress, LoadResult, Role, Stack};
-use prony_tui::{LoadScreen, Look, Terminal, Wish};
+use prony_tui::{LoadScreen, Look, TICK, Terminal, Wish};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
-
-/// How often keys, signals and the size of the terminal are looked at. A guess: a key that is answered within 50 ms feels
-/// answered at once.
-const TICK: Duration = Duration::from_millis(50);
 
 /// Sends the load from the stack's generator host, or from here if it names none. Ctrl-C, `q` and a progress that `is_enough` end it early, with what was
 /// measured.
@@ -74,9 +69,9 @@ impl Live {
     /// Chooses by what was asked for and what stderr is.
     pub fn new(plan: &LoadPlan, show: &ShowArgs) -> Self {
         let environment = |name: &str| std::env::var(name).ok();
-        let face = if show.quiet {
+        let face = if show.progress.quiet {
             Face::Nothing
-        } else if !show.no_tui && Terminal::is_there(environment("TERM").as_deref()) {
+        } else if !show.progress.no_tui && Terminal::is_there(environment("TERM").as_deref()) {
             Face::Waiting
         } else {
             Face::Lines

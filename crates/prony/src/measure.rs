@@ -119,7 +119,7 @@ pub(crate) fn measure_all(
     let mut stack = source::stack(name)?;
     choose(&mut stack, choice);
     let interrupted = interrupts()?;
-    let mut progress = Progress::new(output.quiet, !output.json);
+    let mut progress = Progress::of_run(output.progress, !output.json, &interrupted);
     let lab = match &stack.lab {
         Some(_) => Some(LabGuard::up(&stack, &mut progress)?),
         None => None,
@@ -224,15 +224,20 @@ fn record_path(named: Option<PathBuf>, run: &Run) -> Result<PathBuf> {
 
 fn new_run(stack: Stack) -> Run {
     let started_unix_ms = now_ms();
-    let command: Vec<String> = std::env::args().collect();
     Run {
         id: run_id(started_unix_ms),
         version: env!("CARGO_PKG_VERSION").to_string(),
-        command: format!("prony {}", command.get(1..).unwrap_or_default().join(" ")),
+        command: command_line(),
         started_unix_ms,
         stack,
         ..Run::default()
     }
+}
+
+/// What the user typed.
+pub(crate) fn command_line() -> String {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    format!("prony {}", words.join(" "))
 }
 
 pub(crate) fn now_ms() -> u64 {
@@ -277,6 +282,8 @@ fn finish(measured: Measured, output: &OutputArgs) -> Result<Exit> {
     }
     if output.json {
         print(&json(&measured)?);
+    } else if output.md {
+        print(prony_report::markdown(run).trim_end());
     } else {
         let style = if std::io::stdout().is_terminal() { Style::Ansi } else { Style::Plain };
         print(&text::verdict(run, style));

@@ -12,15 +12,13 @@ use crate::{home, source};
 use anyhow::{Context, Result};
 use prony_agent::Seen;
 use prony_model::{Host, Stack};
-use prony_tui::{Look, Terminal, WatchScreen, Watched, Wish};
+use prony_tui::{Look, TICK, Terminal, WatchScreen, Watched, Wish};
 use serde_json::{Map, Value, json};
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How often keys, signals and the size of the terminal are looked at.
-const TICK: Duration = Duration::from_millis(50);
 /// Looks more often than this cost the host more than they tell: CPU times have ticks of 10 ms.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// Version of the JSON output.
@@ -38,7 +36,7 @@ pub(crate) fn run(args: &WatchArgs) -> Result<Exit> {
     };
     let interrupted = interrupts()?;
     let lab = match &stack.lab {
-        Some(_) => Some(LabGuard::up(&stack, &mut Progress::new(args.json, false))?),
+        Some(_) => Some(LabGuard::up(&stack, &mut Progress::lines(args.json))?),
         None => None,
     };
     let stack = lab.as_ref().map_or(stack, |lab| lab.up.stack.clone());

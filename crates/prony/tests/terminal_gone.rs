@@ -1,4 +1,4 @@
-//! A terminal that goes away while a load shows its screen there: the load ends like any other.
+//! A terminal that prony has taken: it may go away while a load shows its screen there, and `q` ends a run and gives it back.
 
 mod prony;
 
@@ -6,7 +6,7 @@ use prony::scratch;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,31 +45,59 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Runs a line of a shell in a terminal of its own, which goes with it. `script` is of util-linux.
+fn in_a_terminal(line: &str, home: &Path) -> Child {
+    Command::new("script")
+        .args(["-qfec", line, "/dev/null"])
+        .env("PRONY_HOME", home)
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("util-linux has `script`")
+}
+
+/// Reads what the terminal shows until `text` was among it, or the end.
+fn read_until(text: &[u8], shown: &mut impl Read, screen: &mut Vec<u8>) {
+    while !screen.windows(text.len()).any(|bytes| bytes == text) {
+        let mut more = [0; 4096];
+        let count = shown.read(&mut more).unwrap_or(0);
+        assert!(count > 0, "the terminal ended before {text:?}: {}", String::from_utf8_lossy(screen));
+        screen.extend_from_slice(&more[..count]);
+    }
+}
+
+/// The alternate screen: from here on prony holds the terminal, and to here it did.
+const TAKEN: &[u8] = b"\x1b[?1049h";
+const GIVEN_BACK: &[u8] = b"\x1b[?1049l";
+
+#[test]
+fn q_ends_a_search_and_the_terminal_is_as_before() {
+    let home = scratch();
+    let (binary, url) = (env!("CARGO_BIN_EXE_prony"), server());
+    let line = format!("stty rows 24 cols 80; '{binary}' limit {url} -c 2 --budget 60s; echo \"ended with $?\"; stty -a");
+    let mut script = in_a_terminal(&line, home.path());
+    let mut shown = script.stdout.take().expect("stdout is piped");
+    let mut screen = Vec::new();
+    read_until(TAKEN, &mut shown, &mut screen);
+    read_until(b"search the limit", &mut shown, &mut screen);
+    script.stdin.as_mut().expect("stdin is piped").write_all(b"q").expect("the terminal is there");
+    read_until(GIVEN_BACK, &mut shown, &mut screen);
+    read_until(b"ended with 4", &mut shown, &mut screen);
+    // Raw mode is off again: the terminal echoes what is typed.
+    read_until(b" icanon", &mut shown, &mut screen);
+    script.wait().expect("it is our child");
+}
+
 #[test]
 fn a_load_whose_terminal_hangs_up_ends() {
     let home = scratch();
     let pid_file = home.path().join("pid");
     let (binary, url) = (env!("CARGO_BIN_EXE_prony"), server());
     let line = format!("stty rows 24 cols 80; echo $$ >'{}'; exec '{binary}' load -c 1 -d 2 {url}", pid_file.display());
-    // `script` (util-linux) gives the load a terminal of its own, which goes with it.
-    let mut script = Command::new("script")
-        .args(["-qfc", &line, "/dev/null"])
-        .env("PRONY_HOME", home.path())
-        .env("TERM", "xterm")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("util-linux has `script`");
+    let mut script = in_a_terminal(&line, home.path());
     let mut shown = script.stdout.take().expect("stdout is piped");
-    let mut screen = Vec::new();
-    // The alternate screen: now the load holds the terminal.
-    let taken = |screen: &[u8]| screen.windows(8).any(|bytes| bytes == b"\x1b[?1049h");
-    while !taken(&screen) {
-        let mut more = [0; 4096];
-        let count = shown.read(&mut more).expect("the terminal is there");
-        assert!(count > 0, "the load took no terminal: {}", String::from_utf8_lossy(&screen));
-        screen.extend_from_slice(&more[..count]);
-    }
+    read_until(TAKEN, &mut shown, &mut Vec::new());
     let pid = std::fs::read_to_string(&pid_file).expect("the shell wrote it").trim().to_string();
     assert!(runs(&pid));
     script.kill().expect("it is our child");

@@ -1,6 +1,6 @@
 //! Flags of `prony compare`.
 
-use super::ChoiceArgs;
+use super::{ChoiceArgs, ProgressArgs};
 use clap::Args;
 use prony_model::comparison::ChangeGate;
 use std::path::PathBuf;
@@ -50,9 +50,8 @@ pub(crate) struct CompareArgs {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
-    /// No progress on stderr
-    #[arg(short, long)]
-    pub quiet: bool,
+    #[command(flatten)]
+    pub progress: ProgressArgs,
     #[command(flatten)]
     pub choice: ChoiceArgs,
 }

@@ -3,6 +3,7 @@
 //! Spellings of wrk, hey, oha and h2load work where two tools do not mean different things by one letter; `docs/load.md` has
 //! the table. Invariant: a flag that is taken has an effect, or is an error.
 
+use super::ProgressArgs;
 use crate::otlp::Endpoint;
 use clap::{Args, ValueEnum};
 use prony_model::{CpuList, Nanos, Rate, Threshold};
@@ -262,12 +263,8 @@ pub(crate) struct ShowArgs {
     /// Send the result as metrics to an OpenTelemetry collector, like http://127.0.0.1:4318 (OTLP over plain HTTP, JSON)
     #[arg(long, value_name = "URL")]
     pub otlp: Option<Endpoint>,
-    /// Plain lines of progress, even on a terminal
-    #[arg(long)]
-    pub no_tui: bool,
-    /// No progress on stderr
-    #[arg(short, long)]
-    pub quiet: bool,
+    #[command(flatten)]
+    pub progress: ProgressArgs,
 }
 
 /// Spacing of arrivals, as a flag. What they are is said there: text of values would make every option of the help a

@@ -1,5 +1,6 @@
 //! Flags of `prony run`.
 
+use super::ProgressArgs;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -51,7 +52,6 @@ pub(crate) struct RunArgs {
     /// Write the result as Markdown here, with its picture beside it
     #[arg(long, value_name = "FILE")]
     pub md: Option<PathBuf>,
-    /// No progress on stderr
-    #[arg(short, long)]
-    pub quiet: bool,
+    #[command(flatten)]
+    pub progress: ProgressArgs,
 }

@@ -1,0 +1,106 @@
+//! The screen of a run of trials as text, at the sizes that people have.
+
+use super::*;
+use expect_test::{Expect, expect};
+use prony_model::Gap;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+const TITLE: &str = "prony prove labs/proxy-keepalive-off.toml --report report.html";
+
+fn stage(name: &str, detail: &str) -> Event {
+    Event::Stage { name: name.to_string(), detail: detail.to_string() }
+}
+
+fn started(label: &str, left_s: f64) -> Event {
+    Event::TrialStarted { id: 0, label: label.to_string(), seconds: 3.0, left_s }
+}
+
+fn done(good_per_s: f64, errors: u64) -> Event {
+    Event::TrialDone { id: 0, good_per_s, p99_us: 3_400.0, errors }
+}
+
+/// What was seen when the first trials of a proof are over.
+fn proof(blocks: bool) -> StepsScreen {
+    let mut screen = StepsScreen::new(TITLE, Look { colour: false, blocks });
+    let gap = Gap::new("nic.queues", "lb", "a veth pair tells none");
+    let events = [
+        stage("observe", "what the hosts are"),
+        Event::Missing { gap: gap.clone() },
+        Event::Missing { gap: Gap { host: "s1".into(), ..gap } },
+        stage("load", "warm up"),
+        started("warm up", 0.0),
+        done(24_100.0, 0),
+        stage("observe", "below, at and beyond the knee"),
+        started("half the load", 6.0),
+        done(12_000.0, 0),
+        stage("prove", "interleaved A/B of nginx.upstream_keepalive = 64 at lb, predicted +61 %"),
+        started("pair 1, A", 57.0),
+        done(24_000.0, 12),
+        started("pair 1, B", 54.0),
+    ];
+    events.iter().zip(0..).for_each(|(event, at)| screen.see(event, Duration::from_secs(at)));
+    screen
+}
+
+fn check(screen: &StepsScreen, columns: u16, rows: u16, at_s: f64, want: Expect) {
+    let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
+    terminal.draw(|frame| screen.draw(frame, Duration::from_secs_f64(at_s))).unwrap();
+    let buffer = terminal.backend().buffer();
+    let row = |y| (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    let text: String = (0..rows).map(|y| format!("{}\n", row(y).trim_end())).collect();
+    want.assert_eq(&format!("{columns}x{rows}\n{text}"));
+}
+
+#[test]
+fn it_tells_what_happens_why_and_how_long_still() {
+    check(&proof(true), 80, 24, 13.0, expect![[r#""#]]);
+}
+
+#[test]
+fn a_small_screen_keeps_the_step_and_its_trial() {
+    check(&proof(false), 40, 8, 13.0, expect![[r#""#]]);
+}
+
+#[test]
+fn a_search_shows_its_interval_closing() {
+    let mut screen = StepsScreen::new("prony limit stack.toml", Look { colour: false, blocks: true });
+    screen.see(&stage("load", "search the limit, 90s at most"), Duration::ZERO);
+    screen.see(
+        &Event::Narrowed {
+            answer: "limit".into(),
+            low: Some(23_900.0),
+            high: Some(24_500.0),
+            unit: "/s".into(),
+            trials: 9,
+            spent_s: 45.0,
+            budget_s: 90.0,
+        },
+        Duration::from_secs(45),
+    );
+    screen.set_left("cell 4 of 15, about 3 min left".to_string());
+    screen.see(&Event::Note { text: "the lab has one CPU".to_string() }, Duration::from_secs(46));
+    check(&screen, 60, 14, 46.0, expect![[r#""#]]);
+    screen.stop();
+    check(&screen, 60, 4, 46.0, expect![[r#""#]]);
+}
+
+#[test]
+fn what_is_known_of_an_answer_is_said_in_words() {
+    let event = |low, high| Event::Narrowed {
+        answer: "limit".into(),
+        low,
+        high,
+        unit: "/s".into(),
+        trials: 9,
+        spent_s: 41.3,
+        budget_s: 90.0,
+    };
+    let said = |low, high| Closing::of(&event(low, high)).unwrap_or_default().interval;
+    assert_eq!(said(Some(23_900.0), Some(24_500.0)), "limit 23,900 to 24,500/s, width 2.4 %");
+    assert_eq!(said(Some(800.0), None), "limit at least 800/s");
+    assert_eq!(said(None, Some(800.0)), "limit below 800/s");
+    assert_eq!(said(None, None), "limit not yet known");
+    assert_eq!(Closing::of(&event(None, None)).unwrap_or_default().time, "9 trials, 41 of 90 s");
+    assert_eq!(Closing::of(&stage("load", "warm up")), None);
+}
