@@ -54,12 +54,48 @@ fn check(screen: &StepsScreen, columns: u16, rows: u16, at_s: f64, want: Expect)
 
 #[test]
 fn it_tells_what_happens_why_and_how_long_still() {
-    check(&proof(true), 80, 24, 13.0, expect![[r#""#]]);
+    check(&proof(true), 80, 24, 13.0, expect![[r#"
+        80x24
+         prony prove labs/proxy-keepalive-off.toml --report report.html            13 s
+
+         observe > load > observe > prove
+         interleaved A/B of nginx.upstream_keepalive = 64 at lb, predicted +61 %
+
+         trial        pair 1, B
+                      ███████░░░░░░░░░░░░░  2 s left, then 54 s more planned
+
+         good/s       of the last 3 trials, highest 24,100
+                      █ █
+                      ███
+
+         trials, the newest first                                    good/s         p99
+         pair 1, A, 12 errors                                        24,000     3.40 ms
+         half the load                                               12,000     3.40 ms
+         warm up                                                     24,100     3.40 ms
+         1 fact cannot be seen: the report says which, and why
+
+         q or Ctrl-C: stop; what was changed is put back
+
+
+
+
+
+    "#]]);
 }
 
 #[test]
 fn a_small_screen_keeps_the_step_and_its_trial() {
-    check(&proof(false), 40, 8, 13.0, expect![[r#""#]]);
+    check(&proof(false), 40, 8, 13.0, expect![[r#"
+        40x8
+         prony prove labs/proxy-keepali... 13 s
+         observe > load > observe > prove
+         interleaved A/B of nginx.upstream_ke...
+         trial        pair 1, B
+                      #######.............  2 s
+         1 fact cannot be seen: the report sa...
+         q or Ctrl-C: stop; what was changed is
+
+    "#]]);
 }
 
 #[test]
@@ -80,9 +116,31 @@ fn a_search_shows_its_interval_closing() {
     );
     screen.set_left("cell 4 of 15, about 3 min left".to_string());
     screen.see(&Event::Note { text: "the lab has one CPU".to_string() }, Duration::from_secs(46));
-    check(&screen, 60, 14, 46.0, expect![[r#""#]]);
+    check(&screen, 60, 14, 46.0, expect![[r#"
+        60x14
+         prony limit stack.toml                                46 s
+
+         load
+         search the limit, 90s at most
+         answer       limit 23,900 to 24,500/s, width 2.4 %
+                      ██████████░░░░░░░░░░  9 trials, 45 of 90 s
+         experiment   cell 4 of 15, about 3 min left
+         note         the lab has one CPU
+
+         q or Ctrl-C: stop; what was changed is put back
+
+
+
+
+    "#]]);
     screen.stop();
-    check(&screen, 60, 4, 46.0, expect![[r#""#]]);
+    check(&screen, 60, 4, 46.0, expect![[r#"
+        60x4
+         load
+         stopping: this step ends, and what was changed is put back
+         answer       limit 23,900 to 24,500/s, width 2.4 %
+                      ██████████░░░░░░░░░░  9 trials, 45 of 90 s
+    "#]]);
 }
 
 #[test]
