@@ -32,6 +32,13 @@ fn server(name: &str) -> (Authority, ServerConfig) {
     (authority, config)
 }
 
+/// The same without tickets: whoever closes with one unread resets the connection, and what it had said is lost.
+fn server_without_tickets() -> (Authority, ServerConfig) {
+    let (authority, mut config) = server(NAME);
+    config.send_tls13_tickets = 0;
+    (authority, config)
+}
+
 /// How the client sees the end of a handshake.
 fn check(plan: &TlsPlan, protocol: Protocol, server: ServerConfig, want: Expect) {
     let mut pair = Pair::new(&client(plan, protocol), &Arc::new(server));
@@ -554,7 +561,7 @@ fn an_end_without_close_notify_is_a_truncation() {
 
 #[test]
 fn a_connection_that_is_dropped_says_goodbye() {
-    let (authority, config) = server(NAME);
+    let (authority, config) = server_without_tickets();
     let (endpoint, server) = serve(move |stream| {
         let mut stream = secured(config, stream);
         let mut asked = Vec::new();
@@ -593,7 +600,7 @@ fn failures_of_the_handshake_are_failures_of_tls() {
 
 #[test]
 fn a_trial_tells_what_was_agreed_on() {
-    let (authority, config) = server(NAME);
+    let (authority, config) = server_without_tickets();
     let (endpoint, server) = serve(move |stream| {
         let mut stream = secured(config, stream);
         assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "close_notify after the handshake");
@@ -611,7 +618,7 @@ fn a_trial_tells_what_was_agreed_on() {
 
 #[test]
 fn a_trial_for_http2_needs_the_servers_agreement() {
-    let (authority, config) = server(NAME);
+    let (authority, config) = server_without_tickets();
     let (endpoint, server) = serve(move |stream| {
         let mut stream = secured(config, stream);
         assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "close_notify after the handshake");
