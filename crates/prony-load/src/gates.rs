@@ -6,7 +6,7 @@
 
 use crate::surroundings::Surroundings;
 use crate::tally::{BUCKET_NS, Tally};
-use prony_model::LoadPlan;
+use prony_model::{LoadPlan, Rate};
 use prony_model::load::{Gate, LoadResult, ThreadUse};
 use prony_stats::steady::mser5;
 
@@ -94,6 +94,8 @@ impl Lateness {
 
 fn rate(plan: &LoadPlan, result: &LoadResult, lateness: Lateness) -> Option<Gate> {
     let asked = match plan.rate {
+        // A search asks for rates like 24682.3/s; whole ones can be read.
+        Some(rate) if rate.0 >= 100.0 => Rate(rate.0.round()).to_string(),
         Some(rate) => rate.to_string(),
         None => plan.profile.as_ref().map(|_| "its profile".to_string())?,
     };
@@ -247,7 +249,7 @@ mod tests {
     use crate::tally::Counted;
     use expect_test::{Expect, expect};
     use prony_model::load::Latency;
-    use prony_model::{ErrorCounts, Rate};
+    use prony_model::ErrorCounts;
 
     /// A healthy result: 10 connections, 1000/s, 10 ms each.
     fn healthy() -> (LoadPlan, LoadResult) {

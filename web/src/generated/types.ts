@@ -734,6 +734,32 @@ export interface TimelineView {
   bands: BandView[];
   /** Charts: those of the load, then host by host, the hop of the verdict first. */
   charts: ChartView[];
+  /** How the answers of each trial spread over latency. */
+  heat: HeatView;
+}
+
+/** Latency over time, in classes. */
+export interface HeatView {
+  /** Edges of the classes in microseconds, one more than there are classes. */
+  edges_us: number[];
+  /** A column for each trial with answers, in order of time. */
+  columns: HeatColumn[];
+}
+
+/** The latency of one trial. */
+export interface HeatColumn {
+  /** Number of the trial. */
+  trial: number;
+  /** Begin in seconds since the start of the run. */
+  from_s: number;
+  /** End. */
+  to_s: number;
+  /** Median, in microseconds. */
+  p50_us: number;
+  /** 99th percentile. */
+  p99_us: number;
+  /** Share of the answers in each class. */
+  shares: number[];
 }
 
 /** The counted time of a trial. */

@@ -9,7 +9,8 @@ import { t } from "../text";
 const load = (p: CurvePoint) => (p.rate_per_s === null ? t.curve.connections(p.connections) : t.curve.asked(rate(p.rate_per_s)));
 
 export function curve(data: ReportData): HTMLElement | null {
-  if (data.curve.length === 0) return null;
+  // A search has a curve of its own, of the trials that count.
+  if (data.curve.length === 0 || data.limit) return null;
   const known = drawable(data.curve).map((p) => ({ ...p, load: load(p), name: p.level === null ? null : p.label }));
   const cpuOf = data.curve_cpu_host ? `>${t.words.cpuPerRequest}, ${data.curve_cpu_host}` : `>${t.words.cpuPerRequest}`;
   return section(

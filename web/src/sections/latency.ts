@@ -1,10 +1,10 @@
 // Latency percentiles on HdrHistogram's axis: each step to the right is ten times rarer.
 
-import { axes, figure, legend, line } from "../chart";
-import { section, table } from "../dom";
-import type { LatencyCurve, ReportData } from "../generated/types";
+import { axes, figure, legend, line, type Frame } from "../chart";
+import { h, s, section, table } from "../dom";
+import type { HeatColumn, HeatView, LatencyCurve, ReportData } from "../generated/types";
 import { count, short } from "../number";
-import { logarithmic, type Scale } from "../scale";
+import { linear, logarithmic, type Scale } from "../scale";
 import { t } from "../text";
 
 const TICKS: [quantile: number, name: string][] = [[0.5, "50 %"], [0.9, "90 %"], [0.99, "99 %"], [0.999, "99.9 %"], [0.9999, "99.99 %"], [0.99999, "99.999 %"]];
@@ -12,15 +12,56 @@ const TICKS: [quantile: number, name: string][] = [[0.5, "50 %"], [0.9, "90 %"],
 const rarity = (quantile: number) => -Math.log10(1 - quantile);
 
 export function latency(data: ReportData): HTMLElement | null {
-  if (data.latency.length === 0) return null;
+  const over = data.timeline.heat.columns.length > 1 ? heat(data) : null;
+  if (data.latency.length === 0) return over && section("latency", t.latency.title, null, over);
   return section(
     "latency",
     t.latency.title,
     t.latency.lead,
     drawn(data.latency),
     table(t.latency.percentiles, [t.latency.of, `>${t.words.requests}`, ">p50", ">p75", ">p90", ">p99", ">p99.9", ">p99.99", `>${t.latency.max}`], data.latency.map((l) => [l.name, count(l.count), ...l.usual])),
+    over,
   );
 }
+
+/** Latency over time: a column for each trial, darker where more of its answers lie. */
+function heat(data: ReportData): HTMLElement {
+  const { edges_us, columns } = data.timeline.heat;
+  const labels = new Map(data.timeline.bands.map((band) => [band.trial, band.label]));
+  const first = columns[0]!;
+  const last = columns[columns.length - 1]!;
+  const said = (column: HeatColumn) => `${labels.get(column.trial) ?? ""}: p50 ${short(column.p50_us, "micros")}, p99 ${short(column.p99_us, "micros")}`;
+  const drawing = figure(
+    `${t.latency.heat}: ${t.latency.heatLead}`,
+    (width) => {
+      const frame: Frame = { left: 62, right: width - 22, top: 28, bottom: 250 };
+      const x = linear(first.from_s, last.to_s, frame.left, frame.right, width < 420 ? 4 : 8);
+      const y = logarithmic(edges_us[0]!, edges_us[edges_us.length - 1]!, frame.bottom, frame.top);
+      const column = (c: HeatColumn) => {
+        const left = x(c.from_s);
+        const wide = Math.max(1, x(c.to_s) - left);
+        return s("g", { class: "heat" }, s("title", {}, said(c)), cells(c, edges_us, y, left, wide), mark(c, y, left, wide));
+      };
+      const axis = axes(frame, x, y, (v) => `${count(v)} s`, (v) => short(v, "micros"), { x: t.latency.sinceStart, y: t.words.latency });
+      return { height: frame.bottom + 42, parts: [axis, columns.map(column)] };
+    },
+    legend([["heat", t.latency.answers], ["p99", "p99"]]),
+  );
+  return h("div", {}, h("h3", { class: "part" }, t.latency.heat), h("p", { class: "lead" }, t.latency.heatLead), drawing);
+}
+
+/** The classes of a column that have answers. The root makes a tail of few answers visible. */
+function cells(column: HeatColumn, edges_us: HeatView["edges_us"], y: Scale, left: number, wide: number): SVGElement[] {
+  return column.shares.flatMap((share, i) => {
+    if (share === 0) return [];
+    const top = y(edges_us[i + 1]!);
+    const shape = { x: left.toFixed(1), y: top.toFixed(1), width: wide.toFixed(1), height: (y(edges_us[i]!) - top).toFixed(1) };
+    return [s("rect", { ...shape, "fill-opacity": Math.max(0.08, Math.sqrt(share)).toFixed(2) })];
+  });
+}
+
+const mark = (column: HeatColumn, y: Scale, left: number, wide: number) =>
+  s("line", { class: "heat-mark", x1: left.toFixed(1), x2: (left + wide).toFixed(1), y1: y(column.p99_us).toFixed(1), y2: y(column.p99_us).toFixed(1) });
 
 function drawn(curves: LatencyCurve[]): HTMLElement {
   const label = `${t.latency.percentiles}: ${curves.map((c) => `${c.name}: p50 ${c.usual[0]}, p99 ${c.usual[3]}`).join("; ")}`;

@@ -52,7 +52,9 @@ const knee = (found: LimitView, p: LimitPoint) => (p.rate_per_s === null && foun
 function searched(steps: LimitStepView[]): HTMLElement {
   const open = steps.some((p) => p.held !== null);
   const title = open ? t.limit.searchedWithin : t.limit.searched;
-  const known = steps.flatMap((p) => [p.per_s, p.low_per_s, p.high_per_s]).filter((v): v is number => v !== null);
+  const last = steps[steps.length - 1];
+  // The first intervals can be wide beyond all use: they are cut at the edge, so that the trials can be told apart.
+  const known = [...steps.map((p) => p.per_s), last?.low_per_s, last?.high_per_s].filter((v): v is number => typeof v === "number");
   const keys: [string, string][] = open ? [["good", t.limit.held], ["bad", t.limit.broken]] : [["p99", t.limit.oneTrial]];
   if (steps.some((p) => !p.counts)) keys.push(["left-out", t.limit.leftOut]);
   keys.push(["answer", t.limit.after]);
@@ -62,7 +64,8 @@ function searched(steps: LimitStepView[]): HTMLElement {
       const frame = { left: 62, right: width - 16, top: 34, bottom: 250 };
       const x = linear(0, steps.length + 1, frame.left, frame.right, width < 480 ? 4 : 8);
       const pad = (Math.max(...known) - Math.min(...known)) * 0.08 || 1;
-      const y = linear(Math.min(...known) - pad, Math.max(...known) + pad, frame.bottom, frame.top);
+      const y = linear(Math.max(0, Math.min(...known) - pad), Math.max(...known) + pad, frame.bottom, frame.top);
+      const cut = (v: number) => Math.min(frame.bottom, Math.max(frame.top, y(v)));
       const half = (x(1) - x(0)) / 2;
       const whole = { ticks: x.ticks.filter((tick) => Number.isInteger(tick) && tick > 0) };
       const parts: Child[] = [
@@ -72,7 +75,7 @@ function searched(steps: LimitStepView[]): HTMLElement {
         }),
         steps.map((p, i) => {
           if (p.low_per_s === null || p.high_per_s === null) return null;
-          const [top, bottom] = [y(p.high_per_s), y(p.low_per_s)];
+          const [top, bottom] = [cut(p.high_per_s), cut(p.low_per_s)];
           return s("rect", { class: "answer", x: x(i + 1) - half, y: top, width: 2 * half, height: Math.max(1, bottom - top) });
         }),
         steps.map((p, i) => (p.per_s === null ? null : mark(p, x(i + 1), y(p.per_s)))),

@@ -175,7 +175,7 @@ export const en = {
   curve: {
     title: "Load curve",
     lead: "What the stack carried at each load, and how long its answers took.",
-    connections: (count: number) => `${count} connections`,
+    connections: (count: number) => (count === 1 ? "1 connection" : `${count} connections`),
     asked: (rate: string) => `${rate}/s asked`,
     slo: (limit: string) => `objective: p99 within ${limit}`,
     open: "dashed: open loop",
@@ -188,6 +188,10 @@ export const en = {
     of: "Of",
     max: "Max",
     share: "share of requests that took at most",
+    heat: "Latency over time",
+    heatLead: "A column for each trial, darker where more of its answers lie; the stroke is its p99.",
+    answers: "share of the answers",
+    sinceStart: "since the start of the run",
   },
   cpu: {
     lead: "Shares of the CPUs of each host. Hosts that share a CPU show each other's work here; the hop's own processes are counted apart.",

@@ -181,6 +181,10 @@ export const zh: Text = {
     of: "对象",
     max: "最大",
     share: "耗时不超过该值的请求比例",
+    heat: "延迟随时间的变化",
+    heatLead: "每次试验一列，颜色越深表示该处的响应越多；横线为 p99。",
+    answers: "响应的比例",
+    sinceStart: "自运行开始",
   },
   cpu: {
     lead: "各主机 CPU 的使用比例。共用 CPU 的主机在这里会显示彼此的工作；该跳自身的进程另行统计。",

@@ -5,6 +5,7 @@
 
 mod charts;
 mod cpu;
+mod heat;
 mod load;
 mod thin;
 
@@ -94,6 +95,32 @@ view! {
         pub bands: Vec<BandView>,
         /// Charts: those of the load, then host by host, the hop of the verdict first.
         pub charts: Vec<ChartView>,
+        /// How the answers of each trial spread over latency.
+        pub heat: HeatView,
+    }
+
+    /// Latency over time, in classes.
+    pub struct HeatView {
+        /// Edges of the classes in microseconds, one more than there are classes.
+        pub edges_us: Vec<f64>,
+        /// A column for each trial with answers, in order of time.
+        pub columns: Vec<HeatColumn>,
+    }
+
+    /// The latency of one trial.
+    pub struct HeatColumn {
+        /// Number of the trial.
+        pub trial: u32,
+        /// Begin in seconds since the start of the run.
+        pub from_s: f64,
+        /// End.
+        pub to_s: f64,
+        /// Median, in microseconds.
+        pub p50_us: f64,
+        /// 99th percentile.
+        pub p99_us: f64,
+        /// Share of the answers in each class.
+        pub shares: Vec<f64>,
     }
 
     /// The counted time of a trial.
@@ -144,7 +171,7 @@ pub(super) fn of(run: &Run) -> TimelineView {
         charts.extend(cpu::charts(run, host));
         charts.extend(charts::charts(run, host));
     }
-    TimelineView { bands: load::bands(run), charts }
+    TimelineView { bands: load::bands(run), charts, heat: heat::of(run) }
 }
 
 /// TypeScript of every type above.

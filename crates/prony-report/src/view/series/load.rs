@@ -35,7 +35,7 @@ fn kind(purpose: &Purpose) -> BandKind {
     }
 }
 
-fn in_order(run: &Run) -> Vec<&Trial> {
+pub(super) fn in_order(run: &Run) -> Vec<&Trial> {
     let mut trials: Vec<&Trial> = run.trials.iter().filter(|t| t.window.to_ns > t.window.from_ns).collect();
     trials.sort_by_key(|trial| trial.window.from_ns);
     trials
