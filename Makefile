@@ -44,6 +44,14 @@ demo: setup build ## find, prove and undo a planted fault on an embedded lab; wr
 	fi
 	echo "report: $$PRONY_ROOT/$(REPORT)"
 
+.PHONY: experiments
+experiments: setup_experiments build ## run every experiment in short form and write its page; NAMES="loss overlay": only those
+	@$(IN_ROOT); scripts/experiments.sh "$${CARGO_TARGET_DIR:-target}/release/prony" $(NAMES)
+
+.PHONY: setup_experiments
+setup_experiments:
+	@$(IN_ROOT); "$(SETUP)" experiments
+
 .PHONY: test
 test: ## install what the tests need, then run every check and every test
 	@$(IN_ROOT); "$(SETUP)" test

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs by apt what prony's build, demo, tests or benchmarks need and what is missing here; says each package and why.
+# Installs by apt what prony's build, demo, tests, experiments or benchmarks need and what is missing here; says each package and why.
+# schemathesis, which tries the API of `prony serve`, comes by pip into a folder of its own (~/.cache/prony).
 # It does nothing when everything is there, and it never starts a service of the distribution.
 #
-# usage: setup.sh build|demo|test|bench
+# usage: setup.sh build|demo|test|experiments|bench
 set -euo pipefail
 
 # nginx, haproxy, ip and nft live in sbin, which is not on every user's PATH.
@@ -31,7 +32,12 @@ demo|ethtool|ethtool|queues and offloads of interfaces
 demo|curl|curl|asking a lab by hand
 demo|ps|procps|looking at the processes of a lab
 test|python3|python3|the fault cases and small servers that misbehave on purpose
-test|chromium|chromium|a look at the report in a real browser
+test|chromium|chromium|a look at the pages in a real browser
+test|/usr/share/doc/python3-venv|python3-venv|a place for schemathesis, which Debian has no package of
+experiments|apache2|apache2-bin|a server to compare with
+experiments|node|nodejs|a server to compare with
+experiments|java|default-jdk-headless|a server to compare with
+experiments|iperf3|iperf3|measuring the network by a program that others know
 bench|wrk|wrk|a load generator to compare with
 bench|ab|apache2-utils|a load generator to compare with
 bench|h2load|nghttp2-client|a load generator to compare with
@@ -56,7 +62,8 @@ as_root() {
 # Whether something for $2 is wanted when $1 was asked for: each asks for what the one before it asks for, and more.
 wanted() {
     case "$1:$2" in
-        build:build | demo:build | demo:demo | test:build | test:demo | test:test | bench:*) return 0 ;;
+        build:build | demo:build | demo:demo | test:build | test:demo | test:test) return 0 ;;
+        experiments:build | experiments:demo | experiments:experiments | bench:*) return 0 ;;
         *) return 1 ;;
     esac
 }
@@ -124,21 +131,35 @@ install_packages() {
     disable_services "$1"
 }
 
+# Tries the API of `prony serve` with requests of all kinds (xtask/src/ci/api.rs looks for it there). Not fatal: that step is
+# left out then, and says so.
+SCHEMATHESIS=4.32.5
+SCHEMATHESIS_FOLDER="${XDG_CACHE_HOME:-$HOME/.cache}/prony/schemathesis-$SCHEMATHESIS"
+
+install_schemathesis() {
+    if [ -x "$SCHEMATHESIS_FOLDER/bin/schemathesis" ]; then return 0; fi
+    say "schemathesis is missing: it tries the API of prony serve; installing it by pip into $SCHEMATHESIS_FOLDER"
+    if ! python3 -m venv "$SCHEMATHESIS_FOLDER" || ! "$SCHEMATHESIS_FOLDER/bin/pip" install -q "schemathesis==$SCHEMATHESIS"; then
+        rm -rf "$SCHEMATHESIS_FOLDER"
+        say "note: schemathesis could not be installed; the API is tried without it"
+    fi
+}
+
 main() {
     case "${1:-}" in
-        build | demo | test | bench) ;;
-        *) die "usage: setup.sh build|demo|test|bench" ;;
+        build | demo | test | experiments | bench) ;;
+        *) die "usage: setup.sh build|demo|test|experiments|bench" ;;
     esac
     release_services
     check_toolchains "$1"
     find_missing "$1"
-    if [ -z "$packages" ]; then
-        say "everything for '$1' is here"
-        return
+    if [ -n "$packages" ]; then
+        install_packages "$packages"
+        find_missing "$1"
+        [ -z "$packages" ] || die "still missing after the installation:$packages"
     fi
-    install_packages "$packages"
-    find_missing "$1"
-    [ -z "$packages" ] || die "still missing after the installation:$packages"
+    if [ "$1" = test ]; then install_schemathesis; fi
+    say "everything for '$1' is here"
 }
 
 main "$@"

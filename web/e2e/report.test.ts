@@ -4,41 +4,25 @@
 // It holds what a page does, not how long that takes.
 
 import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { PATIENCE_MS, fits, isAccessible, launch, reading as readingAt, shots } from "./browser";
 
 const page_path = process.env["PRONY_PAGE"];
-const shots = process.env["PRONY_SHOTS"];
-const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
-
-/** A test that hangs says so; a guess, far above what each takes. */
-const PATIENCE_MS = 60_000;
 
 let browser: Browser;
 
 beforeAll(async () => {
   if (!page_path) throw new Error("PRONY_PAGE must name a report: prony report RUN -o report.html");
-  browser = await chromium.launch({ executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+  browser = await launch();
 }, PATIENCE_MS);
 
 afterAll(async () => browser?.close());
 
-/** Opens the report, hands it over, and fails when the page complained meanwhile. */
-async function reading(options: BrowserContextOptions, read: (page: Page) => Promise<void>): Promise<void> {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, acceptDownloads: true, ...options });
-  const page = await context.newPage();
-  const complaints: string[] = [];
-  page.on("pageerror", (error) => complaints.push(error.message));
-  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
-  page.on("request", (request) => /^(file|data|blob):/.test(request.url()) || complaints.push(`asked for ${request.url()}`));
-  await page.goto(pathToFileURL(page_path!).href);
-  await read(page);
-  expect(complaints).toEqual([]);
-  await context.close();
-}
+const reading = (options: BrowserContextOptions, read: (page: Page) => Promise<void>): Promise<void> =>
+  readingAt(browser, pathToFileURL(page_path!).href, /^(file|data|blob):/, options, read);
 
 /** The first chart that is drawn, in view. */
 async function firstChart(page: Page) {
@@ -159,38 +143,11 @@ test("theme and language are what the reader chooses", { timeout: PATIENCE_MS },
 test("readers who see little can use it, in light and in dark", { timeout: 2 * PATIENCE_MS }, () =>
   reading({}, async (page) => {
     await firstChart(page);
-    await page.evaluate(await readFile(axe, "utf8"));
-    for (const colorScheme of ["light", "dark"] as const) {
-      await page.emulateMedia({ colorScheme });
-      expect(await page.evaluate(violations), colorScheme).toEqual([]);
-    }
+    await isAccessible(page);
   }),
 );
 
-/** Runs inside the page: what axe finds serious, with the places. */
-async function violations(): Promise<string[]> {
-  interface Violation {
-    id: string;
-    impact: string;
-    nodes: { target: string[]; failureSummary: string }[];
-  }
-  const { axe } = window as unknown as { axe: { run(options: object): Promise<{ violations: Violation[] }> } };
-  const serious = (await axe.run({ resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] })).violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-  return serious.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`).join("; ")}`);
-}
-
-test("nothing is cut off on wide and narrow screens", { timeout: PATIENCE_MS }, () =>
-  reading({}, async (page) => {
-    for (const width of [1440, 390]) {
-      await page.setViewportSize({ width, height: 900 });
-      for (const colorScheme of ["light", "dark"] as const) {
-        await page.emulateMedia({ colorScheme });
-        expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
-        if (shots) await page.screenshot({ path: join(shots, `report-${colorScheme}-${width}.png`) });
-      }
-    }
-  }),
-);
+test("nothing is cut off on wide and narrow screens", { timeout: PATIENCE_MS }, () => reading({}, (page) => fits(page, "report")));
 
 test("it prints", { timeout: PATIENCE_MS }, () =>
   reading({}, async (page) => {

@@ -58,6 +58,18 @@ export function startDrawings(): void {
   drawings.length = 0;
 }
 
+/** Puts an element in the place of another, with the drawings in it; the others stay as they are. */
+export function replaceDrawn(old: Element, fresh: Element): void {
+  for (let i = drawings.length - 1; i >= 0; i--) {
+    const { holder } = drawings[i]!;
+    if (!old.contains(holder)) continue;
+    observer.unobserve(holder);
+    drawings.splice(i, 1);
+  }
+  old.replaceWith(fresh);
+  drawAll();
+}
+
 /** Draws everything, and keeps it fitting. Called when the page stands. */
 export function drawAll(): void {
   drawings.forEach(fit);

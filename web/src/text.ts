@@ -12,8 +12,12 @@ export type Language = keyof typeof LANGUAGES;
 /** Words in the language that is shown; read it when something is drawn, never before. */
 export let t: Text = en;
 
+/** Which language that is, for words that stand elsewhere. */
+export let spoken: Language = "en";
+
 /** `page` is told too, so that browsers and screen readers know. */
 export function speak(language: Language, page: HTMLElement | null): void {
   t = LANGUAGES[language].text;
+  spoken = language;
   if (page) page.lang = LANGUAGES[language].tag;
 }

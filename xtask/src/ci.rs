@@ -3,6 +3,7 @@
 //! It decides nothing about the code itself: each step is a tool, and this file only runs them in order.
 //! Invariant: a failed step stops no other step; every failure is listed at the end, and the exit code is 1.
 
+mod api;
 mod page;
 
 use anyhow::{Context as _, bail};
@@ -44,8 +45,9 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", what: "lints", run: clippy },
     Step { name: "doc", what: "documentation builds without warnings", run: doc },
     Step { name: "deny", what: "licences, banned crates, sources, advisories", run: deny },
-    Step { name: "web", what: "TypeScript checks, and the committed page is fresh", run: web },
-    Step { name: "page", what: "the report draws and works in a browser", run: page::run },
+    Step { name: "web", what: "TypeScript checks, and the committed pages are fresh", run: web },
+    Step { name: "page", what: "the report and the pages of serve draw and work in a browser", run: page::run },
+    Step { name: "api", what: "the API of serve is what its document says, whatever is asked", run: api::run },
     Step { name: "test", what: "every test of the workspace", run: test },
 ];
 
@@ -140,7 +142,7 @@ fn deny(root: &Path) -> anyhow::Result<Outcome> {
 }
 
 /// Pages that the web build writes and that are committed, so that building prony needs no Node.
-const WEB_PAGES: &str = "crates/prony-report/assets";
+const WEB_PAGES: &[&str] = &["crates/prony-report/assets", "crates/prony-web/assets"];
 
 fn web(root: &Path) -> anyhow::Result<Outcome> {
     let web = root.join("web");
@@ -150,14 +152,15 @@ fn web(root: &Path) -> anyhow::Result<Outcome> {
     install(&web)?;
     let scripts = std::fs::read_to_string(web.join("package.json")).context("cannot read web/package.json")?;
     let scripts: serde_json::Value = serde_json::from_str(&scripts).context("web/package.json is not JSON")?;
-    let before = contents(&root.join(WEB_PAGES))?;
+    let built = || WEB_PAGES.iter().map(|folder| contents(&root.join(folder))).collect::<anyhow::Result<Vec<_>>>();
+    let before = built()?;
     for script in ["check", "test", "build"] {
         if scripts.pointer(&format!("/scripts/{script}")).is_some() {
             must(npm(&web).args(["run", script]), "repeat it in web/")?;
         }
     }
-    if before != contents(&root.join(WEB_PAGES))? {
-        bail!("{WEB_PAGES} was stale: it has just been built from web/; commit it");
+    if before != built()? {
+        bail!("{} were stale: they have just been built from web/; commit them", WEB_PAGES.join(" and "));
     }
     Ok(Outcome::Passed)
 }

@@ -30,6 +30,8 @@ fn generate(root: &Path) -> anyhow::Result<Vec<Generated>> {
     files.extend(pages::knobs());
     files.push(Generated { path: "docs/metrics.md".to_string(), text: metrics::page() });
     files.push(Generated { path: "web/src/generated/types.ts".to_string(), text: prony_report::typescript() });
+    files.push(Generated { path: "web/src/generated/api.ts".to_string(), text: prony_web::typescript() });
+    files.push(Generated { path: "docs/openapi.json".to_string(), text: prony_web::openapi() });
     for document in schema::DOCUMENTS {
         files.push(Generated { path: document.path(), text: document.text(root)? });
     }

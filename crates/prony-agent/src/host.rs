@@ -2,7 +2,7 @@
 //! Runs on a thread that is already inside the host.
 
 use crate::message::{Reply, Request, Restored};
-use crate::sys;
+use crate::{flow, sys};
 use prony_model::{Host, LoadPlan, LoadProgress, Window};
 use prony_probe::Roots;
 use prony_tune::{Context, EntryId, Journal, TuneError};
@@ -24,13 +24,13 @@ impl HostDesk {
         Self { name: name.to_string(), host: host.clone(), journal_dir, journal: Mutex::new(None) }
     }
 
-    /// Does what is asked. Errors are sentences with the next step. `tell` hears how a load goes, if that was asked for.
+    /// Does what is asked. Errors are sentences with the next step. `tell` hears what is to be told before the end.
     pub fn answer(
         &self,
         request: Request,
         roots: Roots,
         stop_load: &AtomicBool,
-        tell: &(dyn Fn(LoadProgress) + Sync),
+        tell: &(dyn Fn(Reply) + Sync),
     ) -> Result<Reply, String> {
         match request {
             Request::Hello => Ok(Reply::Hello { now_ns: sys::monotonic_ns() }),
@@ -48,7 +48,9 @@ impl HostDesk {
                 Ok(Reply::Looked(sample, gaps, None))
             }
             Request::Load(plan) => load(&plan, stop_load, &|_| {}),
-            Request::LoadLive(plan) => load(&plan, stop_load, tell),
+            Request::LoadLive(plan) => load(&plan, stop_load, &|progress| tell(Reply::Progress(Box::new(progress)))),
+            Request::Receive(plan) => flow::receive(self, roots, &plan, stop_load, tell),
+            Request::Send { plan, port } => flow::send(self, roots, &plan, port, stop_load),
             Request::Read(id) => {
                 let value = prony_tune::read(&self.context(&roots)?, &id).map_err(|e| e.to_string())?;
                 Ok(Reply::Value(value))

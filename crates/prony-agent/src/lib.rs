@@ -6,7 +6,9 @@
 //! Invariant: no message carries a command line.
 
 pub mod door;
+mod flow;
 mod host;
+mod iperf3;
 mod local;
 pub mod message;
 mod pending;
@@ -57,8 +59,8 @@ pub trait Agent: Send {
     /// Host name in the stack.
     fn host(&self) -> &str;
 
-    /// Begins a request; the reply comes later, after [`Reply::Progress`] if that was asked for. Several requests may be
-    /// under way at once.
+    /// Begins a request; the reply comes later, after [`Reply::Progress`] if that was asked for, and after
+    /// [`Reply::Receiving`]. Several requests may be under way at once.
     fn begin(&self, request: Request) -> Receiver<Result<Reply, AgentError>>;
 
     /// Starts to read the host `per_second` times a second and to send what it saw, until [`Agent::stop_watch`].
@@ -67,13 +69,13 @@ pub trait Agent: Send {
     /// Ends the watch and waits for it.
     fn stop_watch(&mut self);
 
-    /// Asks the load that is under way, if any, to end now.
+    /// Asks the load or the flow that is under way, if any, to end now.
     fn stop_load(&self);
 
-    /// A request and its reply. Progress is not waited for.
+    /// A request and its reply. What is told on the way is not waited for.
     fn call(&self, request: Request) -> Result<Reply, AgentError> {
         let replies = self.begin(request);
-        let reply = replies.iter().find(|reply| !matches!(reply, Ok(Reply::Progress(_))));
+        let reply = replies.iter().find(|reply| !matches!(reply, Ok(Reply::Progress(_) | Reply::Receiving { .. })));
         reply.unwrap_or_else(|| Err(AgentError::ended(self.host())))
     }
 }

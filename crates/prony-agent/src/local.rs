@@ -5,7 +5,7 @@ use crate::host::HostDesk;
 use crate::message::{Reply, Request};
 use crate::sys;
 use crate::{Agent, AgentError, Seen};
-use prony_model::{CpuList, Gap, Host, LoadProgress};
+use prony_model::{CpuList, Gap, Host};
 use prony_probe::Watch;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -49,14 +49,15 @@ impl Agent for LocalAgent {
         let (reply, replies) = channel();
         let (desk, stop_load) = (Arc::clone(&self.desk), Arc::clone(&self.stop_load));
         let is_load = matches!(request, Request::Load(_) | Request::LoadLive(_));
-        let cpus = self.observer_cpus.clone().filter(|_| !is_load);
-        if is_load {
+        let is_flow = matches!(request, Request::Receive(_) | Request::Send { .. });
+        let cpus = self.observer_cpus.clone().filter(|_| !is_load && !is_flow);
+        if is_load || is_flow {
             stop_load.store(false, Ordering::Relaxed);
         }
         let work = move || {
-            let tell = |progress: LoadProgress| {
+            let tell = |told: Reply| {
                 // The session may have stopped listening; then nobody wants to know.
-                let _ = reply.send(Ok(Reply::Progress(Box::new(progress))));
+                let _ = reply.send(Ok(told));
             };
             let answer = door::through(&desk.host.at, |roots| {
                 stand_aside(cpus.as_ref());

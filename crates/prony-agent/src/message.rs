@@ -1,6 +1,7 @@
 //! What a session may ask of an agent, and what it answers. All of it can be sent over a wire.
 
 use prony_model::knob::ChangeState;
+use prony_model::network::{FlowEnd, FlowPlan};
 use prony_model::{Change, Gap, Knob, KnobId, LoadPlan, LoadProgress, LoadResult, Nanos, Sample, Stacks, Window};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,15 @@ pub enum Request {
     Load(Box<LoadPlan>),
     /// The same, and tell how it goes: any number of [`Reply::Progress`] come before [`Reply::Loaded`].
     LoadLive(Box<LoadPlan>),
+    /// Receive a flow: [`Reply::Receiving`] says where, [`Reply::Flowed`] what came.
+    Receive(FlowPlan),
+    /// Send a flow to the host that receives it.
+    Send {
+        /// The same as the receiver was told.
+        plan: FlowPlan,
+        /// From [`Reply::Receiving`].
+        port: u16,
+    },
     /// Present value of a knob.
     Read(KnobId),
     /// Could this knob be turned? Nothing is changed.
@@ -61,6 +71,13 @@ pub enum Reply {
     Progress(Box<LoadProgress>),
     /// To [`Request::Load`] and [`Request::LoadLive`]: the counted window on the agent's clock, and the result.
     Loaded(Window, Box<LoadResult>),
+    /// To [`Request::Receive`], before anything came.
+    Receiving {
+        /// Port that it listens on.
+        port: u16,
+    },
+    /// To [`Request::Receive`] and [`Request::Send`]: what this end saw, and facts of its host from before and after.
+    Flowed(Box<FlowEnd>, Sample, Sample),
     /// To [`Request::Read`], and to [`Request::Rehearse`]: the present value.
     Value(String),
     /// To [`Request::Apply`] and [`Request::SlowCpu`].
@@ -100,6 +117,7 @@ impl From<prony_tune::Undone> for Restored {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prony_model::network::{Sender, Traffic};
 
     fn check<T: Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>(message: &T) {
         let wire = serde_json::to_string(message).unwrap();
@@ -113,6 +131,14 @@ mod tests {
         check(&Request::Load(Box::new(LoadPlan::to("http://10.0.0.2/"))));
         check(&Request::LoadLive(Box::new(LoadPlan::to("http://10.0.0.2/"))));
         check(&Reply::Progress(Box::new(LoadProgress { cpu: vec![0.1 + 0.2], ..LoadProgress::default() })));
+        let to = "10.0.0.2".parse().unwrap();
+        let plan =
+            FlowPlan { traffic: Traffic::Packets { payload_bytes: 64 }, duration: Nanos(1), by: Sender::Own, to };
+        check(&Request::Receive(plan));
+        check(&Request::Send { plan, port: 9 });
+        check(&Reply::Receiving { port: 9 });
+        let end = FlowEnd { counted_s: Some(0.1 + 0.2), received: Some(7), ..FlowEnd::default() };
+        check(&Reply::Flowed(Box::new(end), Sample::default(), Sample::default()));
         check(&Request::Read(knob.id.clone()));
         check(&Request::Rehearse(knob.clone()));
         check(&Request::Apply(knob.clone()));

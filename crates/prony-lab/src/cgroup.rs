@@ -50,9 +50,20 @@ pub(crate) fn neighbours(host: &str) -> String {
     format!("near-{host}")
 }
 
-/// Whether a group is one of neighbours.
-pub(crate) fn is_of_neighbours(group: &Path) -> bool {
-    group.file_name().is_some_and(|name| name.to_string_lossy().starts_with("near-"))
+/// Name of the group of the process between a host and the switch.
+pub(crate) fn wire(host: &str) -> String {
+    format!("wire-{host}")
+}
+
+/// Whether a group is that of such a process.
+pub(crate) fn is_wire(group: &Path) -> bool {
+    group.file_name().is_some_and(|name| name.to_string_lossy().starts_with("wire-"))
+}
+
+/// Whether a group has no server: one of neighbours, or of a wire.
+pub(crate) fn is_beside(group: &Path) -> bool {
+    let beside = |name: &str| ["near-", "wire-"].iter().any(|prefix| name.starts_with(prefix));
+    group.file_name().is_some_and(|name| beside(&name.to_string_lossy()))
 }
 
 /// Makes the groups of a host.

@@ -81,10 +81,11 @@ fn state_of(ground: &Ground, id: LabId) -> LabState {
     let namespaces = ground.namespaces_of(&id);
     let servers_wanted = state.as_ref().map_or(0, |s| s.server_count());
     let mut pids: Vec<i32> = Vec::new();
-    let mut hosts_alive = 0;
+    let (mut hosts_alive, mut wires_ended) = (0, 0);
     for group in ground.cgroups_of(&id).iter().filter(|g| ground.cgroups.first().is_some_and(|h| g.starts_with(h))) {
         let here = cgroup::pids(group);
-        hosts_alive += usize::from(!here.is_empty() && !cgroup::is_of_neighbours(group));
+        hosts_alive += usize::from(!here.is_empty() && !cgroup::is_beside(group));
+        wires_ended += usize::from(here.is_empty() && cgroup::is_wire(group));
         pids.extend(here);
     }
     let condition = match &state {
@@ -96,6 +97,7 @@ fn state_of(ground: &Ground, id: LabId) -> LabState {
             Stage::Up if hosts_alive < servers_wanted => {
                 Condition::LeftOver(format!("{} of {servers_wanted} servers have ended", servers_wanted - hosts_alive))
             }
+            Stage::Up if wires_ended > 0 => Condition::LeftOver(format!("{wires_ended} links with a delay have ended")),
             Stage::Up => Condition::Up,
         },
     };

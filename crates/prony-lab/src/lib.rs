@@ -11,12 +11,15 @@ mod error;
 mod network;
 mod plan;
 mod ready;
+mod rules;
 mod server;
 mod state;
 mod sys;
 mod tool;
 mod traces;
 mod up;
+mod wire;
+mod words;
 
 pub use builtin::{Expected, builtin, builtin_names, expected};
 pub use error::LabError;
@@ -116,6 +119,15 @@ pub fn up(stack: &Stack, progress: &dyn Fn(&str)) -> Result<UpLab, LabError> {
 /// As [`up`], before anything is made.
 pub fn check(stack: &Stack) -> Result<(), LabError> {
     up::check(stack)
+}
+
+/// Is the cable between a host of a lab and its switch, as the lab that started this process wrote it down in `plan`. Returns
+/// when the lab goes down.
+///
+/// # Errors
+/// `plan` is no file of a wire, or this process was not started by a lab.
+pub fn be_wire(plan: &std::path::Path) -> Result<(), LabError> {
+    wire::run(plan)
 }
 
 /// Where a lab keeps its files; it goes away with the lab.

@@ -1,8 +1,8 @@
-//! The network of a lab: a namespace per host, a switch in a namespace of its own, links with rate and loss.
+//! The network of a lab: a namespace per host, a switch in a namespace of its own, and links that do to packets what the lab says.
 //!
-//! Two labs with the same addresses never meet, because each has its own switch. Rate is a token bucket on the host's
-//! interface, so it limits what the host sends; loss is dropped in the switch, in both directions, where no host counts
-//! it.
+//! Two labs with the same addresses never meet, because each has its own switch. Rate is a token bucket at the end that
+//! sends; loss is dropped in the switch, where no host counts it; delay is netem where the kernel has it, and else a process
+//! (see `wire`). Invariant: what holds packets up stands between the host and the switch, never in the host's own interface.
 
 use crate::error::file;
 use crate::plan::{Plan, PlannedHost};
@@ -10,12 +10,20 @@ use crate::state::{State, Thing};
 use crate::sys;
 use crate::tool;
 use crate::traces::{Ground, SWITCH, netns_name, port_name};
+use crate::wire;
 use crate::{LabError, LabId};
 use prony_model::Nanos;
-use prony_tool::{ETHTOOL, IP, NFT, TC};
+use prony_model::lab::{Direction, Overlay};
+use prony_tool::{BRIDGE, ETHTOOL, IP, NFT, TC};
+use std::net::Ipv4Addr;
 
 /// Name of every host's interface.
 pub(crate) const INTERFACE: &str = "eth0";
+/// Name of the interface that wraps packets.
+const OVERLAY_INTERFACE: &str = "vxlan0";
+/// Number of the overlay (VNI), and its port: IANA's (RFC 7348, 8).
+const OVERLAY_ID: &str = "77";
+const OVERLAY_PORT: &str = "4789";
 
 /// Bytes that a rated link sends at once: must hold the largest packet; tc(8) tbf advises rate / HZ. A guess for <= 100
 /// mbit.
@@ -25,14 +33,33 @@ const BURST: &str = "32kb";
 /// losing packets, so that the planted defect is the rate alone.
 const QUEUE: Nanos = Nanos(400_000_000);
 
-/// Makes the switch and all hosts.
+/// Packets that netem holds at once: its default of 1000 is 24 Mbit/s over 500 ms of delay. A guess.
+const HELD_PACKETS: &str = "50000";
+
+/// Makes the switch, all hosts, and what is between them.
 pub(crate) fn make(ground: &Ground, id: &LabId, plan: &Plan, state: &mut State) -> Result<(), LabError> {
-    namespace(id, SWITCH, state)?;
-    let switch = netns_name(id, SWITCH);
-    tool::run(IP, &["-n", &switch, "-batch", "-"], "link add br0 type bridge\nlink set br0 up\n")?;
+    if plan.has_switch {
+        namespace(id, SWITCH, state)?;
+        let bridge = "link add br0 type bridge\nlink set br0 up\n";
+        tool::run(IP, &["-n", &netns_name(id, SWITCH), "-batch", "-"], bridge)?;
+    }
     for host in &plan.hosts {
         namespace(id, &host.name, state)?;
-        link(id, host)?;
+    }
+    let delays = plan.hosts.iter().any(|host| host.lab.link.is_delayed());
+    let netem = delays && has_netem(id);
+    match plan.has_switch {
+        true => plan.hosts.iter().try_for_each(|host| to_switch(ground, id, host, netem, state))?,
+        false => cable(id, plan)?,
+    }
+    for host in &plan.hosts {
+        let own = netns_name(id, &host.name);
+        addresses(id, plan, host)?;
+        offloads(id, plan, host)?;
+        shape(&own, INTERFACE, &host.lab.link.sending(), netem)?;
+        if plan.has_switch {
+            shape(&netns_name(id, SWITCH), &port_name(&host.name), &host.lab.link.receiving(), netem)?;
+        }
         sysctls(ground, id, host)?;
         steering(id, host)?;
     }
@@ -45,34 +72,147 @@ fn namespace(id: &LabId, host: &str, state: &mut State) -> Result<(), LabError> 
     tool::run(IP, &["netns", "add", &name], "")
 }
 
-fn link(id: &LabId, host: &PlannedHost) -> Result<(), LabError> {
+/// Whether the kernel has netem: found out by using it, where nobody notices.
+fn has_netem(id: &LabId) -> bool {
+    let probe = ["-n", &netns_name(id, SWITCH), "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"];
+    tool::run(TC, &probe, "").is_ok()
+}
+
+/// The host's interface, and the port of the switch at its other end.
+fn to_switch(ground: &Ground, id: &LabId, host: &PlannedHost, netem: bool, state: &mut State) -> Result<(), LabError> {
     let (own, switch, port) = (netns_name(id, &host.name), netns_name(id, SWITCH), port_name(&host.name));
-    let steps = format!(
-        "link set lo up\n\
-         link add {INTERFACE} type veth peer name {port} netns {switch}\n\
-         addr add {}/24 dev {INTERFACE}\n\
-         link set {INTERFACE} up\n",
-        host.addr
-    );
-    tool::run(IP, &["-n", &own, "-batch", "-"], &steps)?;
-    tool::run(IP, &["-n", &switch, "link", "set", &port, "master", "br0", "up"], "")?;
-    if let Some(rate) = host.lab.link.rate {
-        let rate = format!("{}bit", rate.0.round());
-        let queue = format!("{}us", host.lab.link.queue.unwrap_or(QUEUE).0 / 1_000);
-        let bucket =
-            ["qdisc", "add", "dev", INTERFACE, "root", "tbf", "rate", &rate, "burst", BURST, "latency", &queue];
-        tool::run(TC, &[&["-n", own.as_str()], bucket.as_slice()].concat(), "")?;
+    if host.lab.link.is_delayed() && !netem {
+        wire::start(ground, id, host, state)?;
+    } else {
+        let queues = queues(host);
+        let pair = format!("link add {INTERFACE}{queues} type veth peer name {port}{queues} netns {switch}");
+        tool::run(IP, &["-n", &own, "-batch", "-"], &pair)?;
     }
-    if let Some(on) = host.lab.link.offloads {
-        let ethtool = tool::find(ETHTOOL, "a link without offloads")?;
-        let state = if on { "on" } else { "off" };
-        for (netns, interface) in [(&own, INTERFACE), (&switch, port.as_str())] {
-            let program = ethtool.to_string_lossy();
-            let features = ["-K", interface, "gro", state, "gso", state, "tso", state];
-            tool::run(IP, &[&["netns", "exec", netns.as_str(), &program], features.as_slice()].concat(), "")?;
-        }
+    let mtu = mtu(host);
+    tool::run(IP, &["-n", &own, "-batch", "-"], &format!("link set lo up\nlink set {INTERFACE}{mtu} up\n"))?;
+    tool::run(IP, &["-n", &switch, "-batch", "-"], &format!("link set {port}{mtu} master br0 up\n"))
+}
+
+/// One cable between two hosts.
+fn cable(id: &LabId, plan: &Plan) -> Result<(), LabError> {
+    let [one, other] = plan.hosts.as_slice() else {
+        let reason = format!("a lab without a switch has two hosts, this one has {}", plan.hosts.len());
+        return Err(LabError::Stack { stack: id.as_str().to_string(), reason });
+    };
+    let (near, far) = (netns_name(id, &one.name), netns_name(id, &other.name));
+    let (one_queues, other_queues) = (queues(one), queues(other));
+    let pair = format!("link add {INTERFACE}{one_queues} type veth peer name {INTERFACE}{other_queues} netns {far}");
+    tool::run(IP, &["-n", &near, "-batch", "-"], &pair)?;
+    for host in [one, other] {
+        let up = format!("link set lo up\nlink set {INTERFACE}{} up\n", mtu(host));
+        tool::run(IP, &["-n", &netns_name(id, &host.name), "-batch", "-"], &up)?;
     }
     Ok(())
+}
+
+fn queues(host: &PlannedHost) -> String {
+    host.lab.link.queues.map_or(String::new(), |n| format!(" numtxqueues {n} numrxqueues {n}"))
+}
+
+fn mtu(host: &PlannedHost) -> String {
+    host.lab.link.mtu.map_or(String::new(), |bytes| format!(" mtu {bytes}"))
+}
+
+/// The addresses of a host, on its interface or on the one that wraps packets.
+fn addresses(id: &LabId, plan: &Plan, host: &PlannedHost) -> Result<(), LabError> {
+    let own = netns_name(id, &host.name);
+    let on = match plan.overlay {
+        Overlay::None => INTERFACE,
+        Overlay::Vxlan => {
+            wrap(id, plan, host)?;
+            OVERLAY_INTERFACE
+        }
+    };
+    let add = |addr: &Ipv4Addr| format!("addr add {addr}/24 dev {on}\n");
+    let batch: String = std::iter::once(&host.addr).chain(&host.more_addrs).map(add).collect();
+    tool::run(IP, &["-n", &own, "-batch", "-"], &batch)
+}
+
+/// An interface that wraps packets into those of the interface below it. What it does not know it sends to every host.
+fn wrap(id: &LabId, plan: &Plan, host: &PlannedHost) -> Result<(), LabError> {
+    let own = netns_name(id, &host.name);
+    let below = below(host.addr);
+    let steps = format!(
+        "addr add {below}/24 dev {INTERFACE}\n\
+         link add {OVERLAY_INTERFACE} type vxlan id {OVERLAY_ID} local {below} dev {INTERFACE} dstport {OVERLAY_PORT}\n\
+         link set {OVERLAY_INTERFACE} up\n"
+    );
+    tool::run(IP, &["-n", &own, "-batch", "-"], &steps)?;
+    for other in plan.hosts.iter().filter(|other| other.name != host.name) {
+        let to = self::below(other.addr).to_string();
+        let everybody = ["fdb", "append", "00:00:00:00:00:00", "dev", OVERLAY_INTERFACE, "dst", &to];
+        tool::run(BRIDGE, &[&["-n", own.as_str()], everybody.as_slice()].concat(), "")?;
+    }
+    Ok(())
+}
+
+/// The address of a host below the overlay: its last number in a network that no lab of ours uses, or in the one beside it.
+fn below(addr: Ipv4Addr) -> Ipv4Addr {
+    let [a, b, c, last] = addr.octets();
+    let third = if [a, b, c] == [172, 31, 255] { 254 } else { 255 };
+    Ipv4Addr::new(172, 31, third, last)
+}
+
+fn offloads(id: &LabId, plan: &Plan, host: &PlannedHost) -> Result<(), LabError> {
+    let Some(on) = host.lab.link.offloads else { return Ok(()) };
+    let ethtool = tool::find(ETHTOOL, "a link without offloads")?;
+    let (own, switch, port) = (netns_name(id, &host.name), netns_name(id, SWITCH), port_name(&host.name));
+    let mut ends = vec![(&own, INTERFACE)];
+    if plan.has_switch {
+        ends.push((&switch, port.as_str()));
+    }
+    if plan.overlay == Overlay::Vxlan {
+        ends.push((&own, OVERLAY_INTERFACE));
+    }
+    for (netns, interface) in ends {
+        let program = ethtool.to_string_lossy();
+        let state = if on { "on" } else { "off" };
+        let features = ["-K", interface, "gro", state, "gso", state, "tso", state];
+        tool::run(IP, &[&["netns", "exec", netns.as_str(), &program], features.as_slice()].concat(), "")?;
+    }
+    Ok(())
+}
+
+/// What an interface does to the packets that leave through it.
+fn shape(netns: &str, interface: &str, direction: &Direction, netem: bool) -> Result<(), LabError> {
+    let delayed = netem && direction.is_delayed();
+    if delayed {
+        tool::run(TC, &words(&["-n", netns, "qdisc", "add", "dev", interface], &held_up(direction)), "")?;
+    }
+    if let Some(bucket) = bucket(direction, delayed) {
+        tool::run(TC, &words(&["-n", netns, "qdisc", "add", "dev", interface], &bucket), "")?;
+    }
+    Ok(())
+}
+
+fn words<'a>(before: &[&'a str], after: &'a [String]) -> Vec<&'a str> {
+    before.iter().copied().chain(after.iter().map(String::as_str)).collect()
+}
+
+/// netem's own words (tc-netem(8)). Packets under a jitter may overtake each other there; those of our own wire do not.
+fn held_up(direction: &Direction) -> Vec<String> {
+    let us = |time: Nanos| format!("{}us", time.0 / 1_000);
+    let mut line = ["root", "handle", "1:", "netem", "limit", HELD_PACKETS, "delay"].map(str::to_string).to_vec();
+    line.push(us(direction.delay.unwrap_or_default()));
+    line.extend(direction.jitter.map(us));
+    if let Some(share) = direction.reorder {
+        line.extend(["reorder".to_string(), share.to_string()]);
+    }
+    line
+}
+
+/// A token bucket, below netem where that is.
+fn bucket(direction: &Direction, below_netem: bool) -> Option<Vec<String>> {
+    let rate = format!("{}bit", direction.rate?.0.round());
+    let queue = format!("{}us", direction.queue.unwrap_or(QUEUE).0 / 1_000);
+    let place = if below_netem { &["parent", "1:1"][..] } else { &["root"][..] };
+    let bucket = ["tbf", "rate", &rate, "burst", BURST, "latency", &queue];
+    Some(place.iter().chain(&bucket).map(|word| (*word).to_string()).collect())
 }
 
 fn sysctls(ground: &Ground, id: &LabId, host: &PlannedHost) -> Result<(), LabError> {
@@ -105,9 +245,10 @@ fn steering(id: &LabId, host: &PlannedHost) -> Result<(), LabError> {
 fn loss(id: &LabId, plan: &Plan) -> Result<(), LabError> {
     let mut rules = String::new();
     for host in &plan.hosts {
-        let Some(loss) = host.lab.link.loss else { continue };
-        let (port, of_million) = (port_name(&host.name), (loss.0 * 1e6).round() as u64);
-        for side in ["iifname", "oifname"] {
+        let (port, link) = (port_name(&host.name), &host.lab.link);
+        for (side, loss) in [("iifname", link.sending().loss), ("oifname", link.receiving().loss)] {
+            let Some(loss) = loss else { continue };
+            let of_million = (loss.0 * 1e6).round() as u64;
             rules += &format!("  {side} \"{port}\" numgen random mod 1000000 < {of_million} counter drop\n");
         }
     }
@@ -121,4 +262,36 @@ fn loss(id: &LabId, plan: &Plan) -> Result<(), LabError> {
         &["netns", "exec", &netns_name(id, SWITCH), &tool::find(NFT, "a link with loss")?.to_string_lossy(), "-f", "-"],
         &table,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_model::Share;
+
+    #[test]
+    fn disciplines_are_written_as_tc_wants_them() {
+        let plain = Direction { delay: Some(Nanos::from_millis(10)), ..Direction::default() };
+        assert_eq!(held_up(&plain).join(" "), "root handle 1: netem limit 50000 delay 10000us");
+        let all = Direction {
+            rate: "20mbit".parse().ok(),
+            jitter: Some(Nanos::from_millis(2)),
+            reorder: Some(Share(0.01)),
+            ..plain
+        };
+        assert_eq!(held_up(&all).join(" "), "root handle 1: netem limit 50000 delay 10000us 2000us reorder 1%");
+        assert_eq!(
+            bucket(&all, true).unwrap().join(" "),
+            "parent 1:1 tbf rate 20000000bit burst 32kb latency 400000us"
+        );
+        let queue = Direction { queue: Some(Nanos::from_millis(5)), ..all };
+        assert_eq!(bucket(&queue, false).unwrap().join(" "), "root tbf rate 20000000bit burst 32kb latency 5000us");
+        assert_eq!(bucket(&plain, false), None);
+    }
+
+    #[test]
+    fn the_network_below_an_overlay_is_another() {
+        assert_eq!(below("10.77.0.20".parse().unwrap()).to_string(), "172.31.255.20");
+        assert_eq!(below("172.31.255.20".parse().unwrap()).to_string(), "172.31.254.20");
+    }
 }

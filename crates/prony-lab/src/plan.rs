@@ -5,7 +5,7 @@
 
 use crate::LabError;
 use crate::traces::SWITCH;
-use prony_model::lab::{LabHost, LabServer, ServerKind};
+use prony_model::lab::{LabHost, LabServer, Link, Overlay, ServerKind};
 use prony_model::{CpuList, Role, Software, Stack};
 use std::net::Ipv4Addr;
 
@@ -15,7 +15,15 @@ pub(crate) const PORT: u16 = 80;
 /// The port that a kind of server listens on.
 pub(crate) fn port(kind: ServerKind) -> u16 {
     match kind {
-        ServerKind::NginxProxy | ServerKind::NginxFiles | ServerKind::HaproxyDelay | ServerKind::ChainApp => PORT,
+        ServerKind::NginxProxy
+        | ServerKind::NginxFiles
+        | ServerKind::HaproxyDelay
+        | ServerKind::HaproxyProxy
+        | ServerKind::HttpdFiles
+        | ServerKind::NodeFiles
+        | ServerKind::JvmFiles
+        | ServerKind::ChainApp
+        | ServerKind::None => PORT,
         ServerKind::Postgres => 5432,
         ServerKind::Redis => 6379,
     }
@@ -32,6 +40,10 @@ pub(crate) struct Plan {
     pub entry_host: String,
     /// Path and query of the entry URL.
     pub entry_path: String,
+    /// What packets are wrapped in.
+    pub overlay: Overlay,
+    /// Whether a switch joins the hosts.
+    pub has_switch: bool,
 }
 
 /// One host of the plan.
@@ -39,8 +51,9 @@ pub(crate) struct Plan {
 pub(crate) struct PlannedHost {
     pub name: String,
     pub addr: Ipv4Addr,
+    pub more_addrs: Vec<Ipv4Addr>,
     pub cpus: CpuList,
-    /// The hosts it calls.
+    /// The hosts it calls, once for each of their addresses.
     pub upstreams: Vec<Upstream>,
     /// A host that waits for its answers: one that calls it, or the generator.
     pub asked_from: String,
@@ -55,19 +68,24 @@ pub(crate) struct Upstream {
 }
 
 impl PlannedHost {
-    /// The server and its software; none on the generator's host.
+    /// The server and its software; none on the generator's host, and on one that only has an address.
     pub fn server(&self) -> Option<(&LabServer, Software)> {
-        self.lab.server.as_ref().map(|server| (server, software(server.kind)))
+        let server = self.lab.server.as_ref().filter(|server| server.kind != ServerKind::None);
+        server.map(|server| (server, software(server.kind)))
     }
 }
 
 fn software(kind: ServerKind) -> Software {
     match kind {
         ServerKind::NginxProxy | ServerKind::NginxFiles => Software::Nginx,
-        ServerKind::HaproxyDelay => Software::Haproxy,
+        ServerKind::HaproxyDelay | ServerKind::HaproxyProxy => Software::Haproxy,
         ServerKind::Postgres => Software::Postgres,
         ServerKind::Redis => Software::Redis,
-        ServerKind::ChainApp => Software::Other,
+        ServerKind::HttpdFiles
+        | ServerKind::NodeFiles
+        | ServerKind::JvmFiles
+        | ServerKind::ChainApp
+        | ServerKind::None => Software::Other,
     }
 }
 
@@ -93,33 +111,58 @@ impl Plan {
 
     fn try_of(stack: &Stack, online: &CpuList) -> Result<Self, String> {
         let lab = stack.lab.as_ref().ok_or("it has no [lab] section, so there is nothing to bring up")?;
+        let has_switch = lab.has_switch();
         let generator = stack.generator().map(|(name, _)| name).ok_or("no host has role = \"generator\"")?;
-        let addr_of = |name: &str| -> Result<Ipv4Addr, String> {
+        let addrs_of = |name: &str| -> Result<Vec<Ipv4Addr>, String> {
             let host = lab.host.get(name).ok_or(format!("host `{name}` has no [lab.host.{name}] with its addr"))?;
             let wrong = |_| format!("`lab.host.{name}.addr` is `{}`: write an IPv4 address, like 10.77.0.2", host.addr);
-            host.addr.parse().map_err(wrong)
+            addresses(name, host.addr.parse().map_err(wrong)?, host.addresses.unwrap_or(1))
         };
         let mut hosts: Vec<PlannedHost> = Vec::new();
         for (name, host) in &stack.host {
             check_name(name)?;
-            let addr = addr_of(name)?;
-            check_addr(name, addr, &hosts)?;
+            let mut addrs = addrs_of(name)?;
+            check_addrs(name, &addrs, &hosts)?;
             let cpus = host.cpus.as_ref().unwrap_or(online).clone();
             if let Some(cpu) = cpus.as_slice().iter().find(|cpu| !online.contains(**cpu)) {
                 return Err(format!("host `{name}` wants CPU {cpu}; this machine has {online}"));
             }
             let lab = lab.host.get(name).cloned().unwrap_or_default();
             check_server(name, host.role, &lab, host.calls.is_empty())?;
+            check_link(name, &lab.link, has_switch)?;
             let asked_from = stack.callers(name).first().map_or(generator, |caller| caller).to_string();
             let kind_of = |name: &str| stack.lab.as_ref()?.host.get(name)?.server.as_ref().map(|server| server.kind);
-            let upstream = |name: &String| Ok::<_, String>(Upstream { addr: addr_of(name)?, kind: kind_of(name) });
-            let upstreams = host.calls.iter().map(upstream).collect::<Result<Vec<_>, _>>()?;
+            let mut upstreams = Vec::new();
+            for called in &host.calls {
+                let kind = kind_of(called);
+                upstreams.extend(addrs_of(called)?.into_iter().map(|addr| Upstream { addr, kind }));
+            }
             check_stores(name, &lab, &upstreams)?;
-            hosts.push(PlannedHost { name: name.clone(), addr, cpus, upstreams, asked_from, lab });
+            // The first is `addr` itself, which every host has.
+            let addr = addrs.remove(0);
+            hosts.push(PlannedHost { name: name.clone(), addr, more_addrs: addrs, cpus, upstreams, asked_from, lab });
+        }
+        if !has_switch && hosts.len() != 2 {
+            return Err(format!(
+                "`lab.switch` is false, so there are two hosts with one cable; here are {}",
+                hosts.len()
+            ));
         }
         let (entry_host, entry_path) = entry(&stack.entry, &hosts)?;
-        Ok(Self { hosts, entry_host, entry_path })
+        Ok(Self { hosts, entry_host, entry_path, overlay: lab.overlay(), has_switch })
     }
+}
+
+/// So many addresses, one after the other.
+fn addresses(name: &str, first: Ipv4Addr, count: u32) -> Result<Vec<Ipv4Addr>, String> {
+    let last = u32::from(first.octets()[3]) + count.saturating_sub(1);
+    if count == 0 || last > 254 {
+        return Err(format!(
+            "`lab.host.{name}.addresses` is {count}: from {first} on there are 1 to {} in its /24",
+            255 - u32::from(first.octets()[3])
+        ));
+    }
+    Ok((0..count).map(|more| Ipv4Addr::from(u32::from(first) + more)).collect())
 }
 
 fn check_name(name: &str) -> Result<(), String> {
@@ -133,20 +176,57 @@ fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn check_addr(name: &str, addr: Ipv4Addr, before: &[PlannedHost]) -> Result<(), String> {
-    if !addr.is_private() {
-        return Err(format!("`lab.host.{name}.addr` {addr} is no private address: use 10.x, 172.16.x or 192.168.x"));
-    }
-    for other in before {
-        if other.addr == addr {
-            return Err(format!("hosts `{}` and `{name}` have the same address {addr}", other.name));
-        }
-        if other.addr.octets()[..3] != addr.octets()[..3] {
+fn check_addrs(name: &str, addrs: &[Ipv4Addr], before: &[PlannedHost]) -> Result<(), String> {
+    for addr in addrs {
+        if !addr.is_private() {
             return Err(format!(
-                "hosts `{}` ({}) and `{name}` ({addr}) are not in one /24: a lab has one network",
-                other.name, other.addr
+                "`lab.host.{name}.addr` {addr} is no private address: use 10.x, 172.16.x or 192.168.x"
             ));
         }
+        for (host, known) in before.iter().map(|other| (other.name.as_str(), other.addr)) {
+            if known.octets()[..3] != addr.octets()[..3] {
+                return Err(format!(
+                    "hosts `{host}` ({known}) and `{name}` ({addr}) are not in one /24: a lab has one network"
+                ));
+            }
+        }
+        let taken = |other: &&PlannedHost| other.addr == *addr || other.more_addrs.contains(addr);
+        if let Some(other) = before.iter().find(taken) {
+            return Err(format!("hosts `{}` and `{name}` have the same address {addr}", other.name));
+        }
+    }
+    Ok(())
+}
+
+/// Smallest MTU of IPv4 over Ethernet that its hosts must take (RFC 791, 576), and the largest of the kernel's virtual links.
+const MTU: std::ops::RangeInclusive<u32> = 576..=65_521;
+/// More queues than this are no test of anything here. A guess.
+const QUEUES_MAX: u32 = 64;
+
+fn check_link(name: &str, link: &Link, has_switch: bool) -> Result<(), String> {
+    let wrong = |message: String| Err(format!("`lab.host.{name}.link`: {message}"));
+    for direction in [link.sending(), link.receiving()] {
+        let delay = direction.delay.unwrap_or_default();
+        if let Some(jitter) = direction.jitter.filter(|jitter| *jitter > delay) {
+            return wrong(format!("a jitter of {jitter} needs a `delay` of at least as much, and that is {delay}"));
+        }
+        if direction.reorder.is_some() && direction.delay.is_none() {
+            return wrong("`reorder` needs a `delay`: a packet overtakes those that have one".to_string());
+        }
+    }
+    if let Some(mtu) = link.mtu.filter(|mtu| !MTU.contains(mtu)) {
+        return wrong(format!("`mtu` is {mtu}: write {} to {}", MTU.start(), MTU.end()));
+    }
+    match link.queues {
+        Some(queues) if !(1..=QUEUES_MAX).contains(&queues) => {
+            return wrong(format!("`queues` is {queues}: write 1 to {QUEUES_MAX}"));
+        }
+        Some(2..) if link.is_delayed() => return wrong("a link with a `delay` has one queue".to_string()),
+        Some(_) | None => {}
+    }
+    let at_the_switch = !link.receive.is_plain() || link.loss.is_some() || link.is_delayed();
+    if !has_switch && at_the_switch {
+        return wrong("`loss`, `delay` and `receive` are done at the switch, and `lab.switch` is false".to_string());
     }
     Ok(())
 }
@@ -172,11 +252,22 @@ fn check_server(name: &str, role: Role, lab: &LabHost, calls_nobody: bool) -> Re
             "host `{name}` has no server: add `server = {{ kind = \"nginx-files\" }}` to [lab.host.{name}]"
         )),
         Some(_) if role == Role::Generator => Err(format!("host `{name}` sends the load, so it can have no server")),
-        Some(server) if server.kind == ServerKind::NginxProxy && calls_nobody => {
+        Some(server) if is_proxy(server.kind) && calls_nobody => {
             Err(format!("host `{name}` is a proxy and calls nobody: name its upstreams in `host.{name}.calls`"))
         }
+        Some(server) if server.kind != ServerKind::NginxProxy && has_rules(server) => Err(format!(
+            "`domains`, `map_lines` and `regex_rules` of host `{name}` are rules of a `nginx-proxy`, and it is none"
+        )),
         _ => Ok(()),
     }
+}
+
+fn is_proxy(kind: ServerKind) -> bool {
+    matches!(kind, ServerKind::NginxProxy | ServerKind::HaproxyProxy)
+}
+
+fn has_rules(server: &LabServer) -> bool {
+    [server.domains, server.map_lines, server.regex_rules].iter().any(Option::is_some)
 }
 
 /// The host and the path that the entry URL leads to.
@@ -236,6 +327,52 @@ server = { kind = "nginx-files" }
         let lb = &plan.hosts[1];
         assert_eq!((lb.cpus.as_slice(), lb.upstreams.len(), lb.asked_from.as_str()), (&[0, 1][..], 1, "client"));
         assert_eq!(plan.hosts[2].asked_from, "lb");
+        assert!(plan.has_switch && plan.overlay == Overlay::None);
+    }
+
+    #[test]
+    fn a_server_with_several_addresses_is_called_at_each() {
+        let more = GOOD.replace("addr = \"10.77.0.31\"", "addr = \"10.77.0.31\"\naddresses = 3");
+        let plan = Plan::of(&Stack::parse("t.toml", &more).unwrap(), &CpuList::from_iter([0, 1])).unwrap();
+        let called: Vec<String> = plan.hosts[1].upstreams.iter().map(|u| u.addr.to_string()).collect();
+        assert_eq!(called, ["10.77.0.31", "10.77.0.32", "10.77.0.33"]);
+        check(
+            "addr = \"10.77.0.31\"",
+            "addr = \"10.77.0.31\"\naddresses = 250",
+            expect!["stack `t`: `lab.host.s1.addresses` is 250: from 10.77.0.31 on there are 1 to 224 in its /24"],
+        );
+        check(
+            "addr = \"10.77.0.31\"",
+            "addr = \"10.77.0.18\"\naddresses = 3",
+            expect!["stack `t`: hosts `lb` and `s1` have the same address 10.77.0.20"],
+        );
+    }
+
+    #[test]
+    fn says_which_links_cannot_be_built() {
+        let link = |text: &str, want: Expect| {
+            check("[lab.host.s1]", &format!("[lab.host.s1.link]\n{text}\n[lab.host.s1]"), want)
+        };
+        link(
+            "delay = \"1ms\"\njitter = \"2ms\"",
+            expect![
+                "stack `t`: `lab.host.s1.link`: a jitter of 2ms needs a `delay` of at least as much, and that is 1ms"
+            ],
+        );
+        link(
+            "reorder = \"1%\"",
+            expect!["stack `t`: `lab.host.s1.link`: `reorder` needs a `delay`: a packet overtakes those that have one"],
+        );
+        link("mtu = 60", expect!["stack `t`: `lab.host.s1.link`: `mtu` is 60: write 576 to 65521"]);
+        link(
+            "queues = 2\ndelay = \"1ms\"",
+            expect!["stack `t`: `lab.host.s1.link`: a link with a `delay` has one queue"],
+        );
+        check(
+            "[lab.host.client]",
+            "[lab]\nswitch = false\n[lab.host.client]",
+            expect!["stack `t`: `lab.switch` is false, so there are two hosts with one cable; here are 3"],
+        );
     }
 
     #[test]

@@ -4,16 +4,16 @@
 //! configuration and listens; whether it answers is `ready`'s question.
 
 use crate::error::file;
-use crate::plan::{PORT, PlannedHost, software_name};
+use crate::plan::{PlannedHost, software_name};
 use crate::state::{State, Thing};
 use crate::sys::{self, Seat};
 use crate::tool::find;
 use crate::traces::Ground;
-use crate::{LabError, LabId, cgroup};
-use prony_model::lab::{AccessLog, ErrorLevel, LabServer, ServerKind};
+use crate::{LabError, LabId, cgroup, words};
+use prony_model::lab::{AccessLog, LabServer, ServerKind};
 use prony_model::stack::Logs;
-use prony_model::{Host, Nanos, Place, ProcessRef, Software};
-use prony_tool::{HAPROXY, NGINX, PYTHON, REDIS, SETPRIV, SH, Tool};
+use prony_model::{Host, Place, ProcessRef, Software};
+use prony_tool::{HAPROXY, HTTPD, JAVA, NGINX, NODE, PYTHON, REDIS, SETPRIV, SH, Tool};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -49,10 +49,15 @@ impl Home {
 pub(crate) fn tool(kind: ServerKind) -> Tool {
     match kind {
         ServerKind::NginxProxy | ServerKind::NginxFiles => NGINX,
-        ServerKind::HaproxyDelay => HAPROXY,
+        ServerKind::HaproxyDelay | ServerKind::HaproxyProxy => HAPROXY,
+        ServerKind::HttpdFiles => HTTPD,
+        ServerKind::NodeFiles => NODE,
+        ServerKind::JvmFiles => JAVA,
         ServerKind::ChainApp => PYTHON,
         ServerKind::Postgres => SETPRIV,
         ServerKind::Redis => REDIS,
+        // A host without a server starts nothing; the shell is on every machine.
+        ServerKind::None => SH,
     }
 }
 
@@ -90,16 +95,31 @@ fn command_of(kind: ServerKind, home: &Home, config: &Path, host: &str) -> Resul
     let program = find(tool(kind), &wanted_by)?;
     let mut command = match kind {
         // A script of ours makes the cluster and calls setpriv.
-        ServerKind::Postgres => Command::new(find(SH, &wanted_by)?),
+        ServerKind::Postgres | ServerKind::None => Command::new(find(SH, &wanted_by)?),
+        // These make no daemons of themselves: the shell leaves them behind when it ends.
+        ServerKind::NodeFiles | ServerKind::JvmFiles => {
+            let mut command = Command::new(find(SH, &wanted_by)?);
+            command.arg("-c").arg("\"$0\" \"$@\" &").arg(program);
+            command
+        }
         ServerKind::NginxProxy
         | ServerKind::NginxFiles
         | ServerKind::HaproxyDelay
+        | ServerKind::HaproxyProxy
+        | ServerKind::HttpdFiles
         | ServerKind::ChainApp
         | ServerKind::Redis => Command::new(program),
     };
     match kind {
-        ServerKind::HaproxyDelay => command.arg("-D").arg("-f").arg(config),
-        ServerKind::ChainApp | ServerKind::Postgres | ServerKind::Redis => command.arg(config),
+        ServerKind::HaproxyDelay | ServerKind::HaproxyProxy => command.arg("-D").arg("-f").arg(config),
+        ServerKind::HttpdFiles => command.arg("-f").arg(config).arg("-k").arg("start"),
+        // Idle connections are kept, and answers leave at once, as those of the other servers.
+        ServerKind::JvmFiles => command
+            .args(["-Xmx256m", "-Dsun.net.httpserver.nodelay=true", "-Dsun.net.httpserver.maxIdleConnections=100000"])
+            .arg(config),
+        ServerKind::NodeFiles | ServerKind::ChainApp | ServerKind::Postgres | ServerKind::Redis | ServerKind::None => {
+            command.arg(config)
+        }
         ServerKind::NginxProxy | ServerKind::NginxFiles => {
             command.arg("-p").arg(&home.dir).arg("-e").arg(home.logs.join("error.log")).arg("-c").arg(config)
         }
@@ -108,7 +128,7 @@ fn command_of(kind: ServerKind, home: &Home, config: &Path, host: &str) -> Resul
 }
 
 /// Waits until the started program has made itself a daemon.
-fn run_to_daemon(mut command: Command) -> Result<(), String> {
+pub(crate) fn run_to_daemon(mut command: Command) -> Result<(), String> {
     let mut child = command.spawn().map_err(|e| e.to_string())?;
     let begun = Instant::now();
     loop {
@@ -138,8 +158,19 @@ pub(crate) fn describe(ground: &Ground, id: &LabId, planned: &PlannedHost, host:
     host.dsn = match server.kind {
         ServerKind::Postgres => Some("postgresql://app@127.0.0.1/app".to_string()),
         ServerKind::Redis => Some("redis://127.0.0.1:6379".to_string()),
-        ServerKind::NginxProxy | ServerKind::NginxFiles | ServerKind::HaproxyDelay | ServerKind::ChainApp => None,
+        ServerKind::NginxProxy
+        | ServerKind::NginxFiles
+        | ServerKind::HaproxyDelay
+        | ServerKind::HaproxyProxy
+        | ServerKind::HttpdFiles
+        | ServerKind::NodeFiles
+        | ServerKind::JvmFiles
+        | ServerKind::ChainApp
+        | ServerKind::None => None,
     };
+    if server.kind == ServerKind::HaproxyProxy {
+        host.status = Some(text(home.dir.join("haproxy.sock")));
+    }
     if software == Software::Nginx {
         host.status = Some("http://127.0.0.1:8081/".to_string());
         let access = (server.access_log != AccessLog::Off).then(|| text(home.logs.join("access.log")));
@@ -164,10 +195,14 @@ pub(crate) fn log_tail(ground: &Ground, id: &LabId, host: &str) -> String {
 fn config_name(kind: ServerKind) -> &'static str {
     match kind {
         ServerKind::NginxProxy | ServerKind::NginxFiles => "nginx.conf",
-        ServerKind::HaproxyDelay => "haproxy.cfg",
+        ServerKind::HaproxyDelay | ServerKind::HaproxyProxy => "haproxy.cfg",
+        ServerKind::HttpdFiles => "httpd.conf",
+        ServerKind::NodeFiles => "node-files.js",
+        ServerKind::JvmFiles => "JvmFiles.java",
         ServerKind::ChainApp => "chain-app.py",
         ServerKind::Postgres => "postgres.sh",
         ServerKind::Redis => "redis.conf",
+        ServerKind::None => "none.sh",
     }
 }
 
@@ -176,14 +211,17 @@ fn write_files(home: &Home, host: &PlannedHost, server: &LabServer) -> Result<Pa
         file("create", folder, std::fs::create_dir_all(folder))?;
     }
     let write = |path: &Path, bytes: &[u8]| file("write", path, std::fs::write(path, bytes));
-    if matches!(server.kind, ServerKind::NginxFiles | ServerKind::HaproxyDelay) {
+    if serves_files(server.kind) {
         let www = home.dir.join("www");
         file("create", &www, std::fs::create_dir_all(&www))?;
         for (name, size) in FILES {
             write(&www.join(name), &document(size))?;
         }
     }
-    let words = words(home, host, server);
+    let words = words::of(&home.dir, &home.logs, host, server);
+    if server.domains.is_some() {
+        write(&home.dir.join("pass.conf"), fill(include_str!("../templates/nginx-pass.conf"), &words).as_bytes())?;
+    }
     if server.kind == ServerKind::HaproxyDelay {
         write(&home.dir.join("delay.lua"), fill(include_str!("../templates/haproxy-delay.lua"), &words).as_bytes())?;
     }
@@ -191,6 +229,11 @@ fn write_files(home: &Home, host: &PlannedHost, server: &LabServer) -> Result<Pa
         ServerKind::NginxProxy => include_str!("../templates/nginx-proxy.conf"),
         ServerKind::NginxFiles => include_str!("../templates/nginx-files.conf"),
         ServerKind::HaproxyDelay => include_str!("../templates/haproxy-delay.cfg"),
+        ServerKind::HaproxyProxy => include_str!("../templates/haproxy-proxy.cfg"),
+        ServerKind::HttpdFiles => include_str!("../templates/httpd-files.conf"),
+        ServerKind::NodeFiles => include_str!("../templates/node-files.js"),
+        ServerKind::JvmFiles => include_str!("../templates/JvmFiles.java"),
+        ServerKind::None => "",
         ServerKind::ChainApp => include_str!("../templates/chain-app.py"),
         ServerKind::Postgres => include_str!("../templates/postgres.sh"),
         ServerKind::Redis => include_str!("../templates/redis.conf"),
@@ -200,102 +243,20 @@ fn write_files(home: &Home, host: &PlannedHost, server: &LabServer) -> Result<Pa
     Ok(config)
 }
 
-/// What stands for each `@WORD@` of the templates.
-fn words(home: &Home, host: &PlannedHost, server: &LabServer) -> Vec<(&'static str, String)> {
-    let logs = home.logs.display();
-    let connections = server.worker_connections.unwrap_or(8192);
-    let keepalive = server.upstream_keepalive.unwrap_or(128);
-    let access_log = match server.access_log {
-        AccessLog::Off => "access_log off;".to_string(),
-        AccessLog::Buffered => format!("access_log {logs}/access.log main buffer=64k flush=2s;"),
-        AccessLog::Unbuffered => format!("access_log {logs}/access.log main;"),
-    };
-    // max_fails=0: a failed connect shows as itself in the log, not as `no live upstreams` for the next 10 s.
-    let upstreams: Vec<String> =
-        host.upstreams.iter().map(|u| format!("server {}:{PORT} max_fails=0;", u.addr)).collect();
-    let (upstream_keepalive, upstream_http) = match keepalive {
-        0 => (String::new(), String::new()),
-        n => (
-            format!("keepalive {n};\n        keepalive_requests 1000000;"),
-            "proxy_http_version 1.1;\n            proxy_set_header Connection \"\";".to_string(),
-        ),
-    };
-    let gzip = server
-        .gzip_level
-        .map(|level| format!("gzip on;\n    gzip_types *;\n    gzip_proxied any;\n    gzip_comp_level {level};"));
-    let return_files: Vec<String> = FILES
-        .iter()
-        .map(|(name, _)| {
-            let from = home.dir.join("www").join(name);
-            format!(
-                "    http-request return status 200 content-type text/plain file {} if {{ path /{name} }}",
-                from.display()
-            )
-        })
-        .collect();
-    let store =
-        |kind| host.upstreams.iter().find(|u| u.kind == Some(kind)).map_or(String::new(), |u| u.addr.to_string());
-    let index = if server.index == Some(false) { "" } else { "create index items_code on items(code);" };
-    vec![
-        ("DATABASE", store(ServerKind::Postgres)),
-        ("CACHE", store(ServerKind::Redis)),
-        ("POOL", server.pool.unwrap_or(20).to_string()),
-        ("QUESTIONS", server.questions.unwrap_or(1).to_string()),
-        ("CONTENDED_ROWS", server.contended_rows.unwrap_or(0).to_string()),
-        ("INDEX", index.to_string()),
-        ("SYNCHRONOUS_COMMIT", if server.synchronous_commit == Some(true) { "on" } else { "off" }.to_string()),
-        ("MAX_CONNECTIONS", server.max_connections.unwrap_or(200).to_string()),
-        ("HOST", host.name.clone()),
-        ("DIR", home.dir.display().to_string()),
-        ("LOGS", logs.to_string()),
-        ("WORKERS", server.workers.unwrap_or(1).to_string()),
-        ("WORKER_CONNECTIONS", connections.to_string()),
-        ("OPEN_FILES", (u64::from(connections) * 2).min(sys::open_files_max()).to_string()),
-        ("ACCESS_LOG", access_log),
-        ("ERROR_LEVEL", error_level(server.error_log).to_string()),
-        ("WORKER_AFFINITY", worker_affinity(server)),
-        ("PROXY_BUFFERS", proxy_buffers(server)),
-        ("LIMIT_ZONE", limit_zone(server)),
-        ("LIMIT", server.requests_per_s_max.map_or(String::new(), |_| "limit_req zone=all burst=100000;".to_string())),
-        ("UPSTREAM_SERVERS", upstreams.join("\n        ")),
-        ("UPSTREAM_KEEPALIVE", upstream_keepalive),
-        ("UPSTREAM_HTTP", upstream_http),
-        ("GZIP", gzip.unwrap_or_default()),
-        (
-            "BACKLOG",
-            server.backlog.map(|n| format!(" backlog {n}")).map_or(String::new(), |b| backlog_of(server.kind, &b)),
-        ),
-        ("DELAY_MS", delay_ms(server.delay)),
-        ("RETURN_FILES", return_files.join("\n")),
-    ]
-}
-
-fn error_level(level: ErrorLevel) -> &'static str {
-    match level {
-        ErrorLevel::Warn => "warn",
-        ErrorLevel::Debug => "debug",
+fn serves_files(kind: ServerKind) -> bool {
+    match kind {
+        ServerKind::NginxFiles
+        | ServerKind::HaproxyDelay
+        | ServerKind::HttpdFiles
+        | ServerKind::NodeFiles
+        | ServerKind::JvmFiles => true,
+        ServerKind::NginxProxy
+        | ServerKind::HaproxyProxy
+        | ServerKind::ChainApp
+        | ServerKind::Postgres
+        | ServerKind::Redis
+        | ServerKind::None => false,
     }
-}
-
-/// One mask for each worker, the lowest CPU last, as nginx writes them.
-fn worker_affinity(server: &LabServer) -> String {
-    let Some(cpus) = &server.worker_cpus else { return String::new() };
-    let last = cpus.as_slice().iter().copied().max().unwrap_or(0);
-    let mask: String = (0..=last).rev().map(|cpu| if cpus.contains(cpu) { '1' } else { '0' }).collect();
-    let masks = vec![mask; server.workers.unwrap_or(1) as usize];
-    format!("worker_cpu_affinity {};", masks.join(" "))
-}
-
-/// Buffers of 4 KiB: nginx keeps one free of those that are being sent.
-fn proxy_buffers(server: &LabServer) -> String {
-    let Some(kib) = server.buffers_kib else { return String::new() };
-    let count = (kib / 4).max(3);
-    format!("proxy_buffer_size 4k; proxy_buffers {count} 4k; proxy_busy_buffers_size {}k;", (count - 1) * 4)
-}
-
-fn limit_zone(server: &LabServer) -> String {
-    let zone = |rate: u32| format!("limit_req_zone $server_port zone=all:1m rate={rate}r/s;");
-    server.requests_per_s_max.map_or(String::new(), zone)
 }
 
 /// Starts the neighbours of a host: loops of a shell, on its CPUs and in its namespace, but in a group of their own.
@@ -320,21 +281,6 @@ pub(crate) fn start_neighbours(ground: &Ground, id: &LabId, host: &PlannedHost) 
         })?;
     }
     Ok(())
-}
-
-/// nginx writes `backlog=8`, HAProxy `backlog 8`.
-fn backlog_of(kind: ServerKind, haproxy: &str) -> String {
-    match kind {
-        ServerKind::NginxProxy | ServerKind::NginxFiles => haproxy.replace("backlog ", "backlog="),
-        ServerKind::HaproxyDelay | ServerKind::ChainApp | ServerKind::Postgres | ServerKind::Redis => {
-            haproxy.to_string()
-        }
-    }
-}
-
-/// HAProxy waits whole milliseconds.
-fn delay_ms(delay: Option<Nanos>) -> String {
-    (delay.unwrap_or(Nanos(0)).0 / 1_000_000).to_string()
 }
 
 /// Fills a template. Lines that held only a word without text are left out.
@@ -369,26 +315,4 @@ fn document(size: usize) -> Vec<u8> {
     }
     text.truncate(size);
     text.into_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_as_nginx_writes_them() {
-        let plain = LabServer::default();
-        let unset = [worker_affinity(&plain), proxy_buffers(&plain), limit_zone(&plain)];
-        assert!(unset.iter().all(String::is_empty), "{unset:?}");
-        let set = LabServer {
-            workers: Some(2),
-            worker_cpus: "1".parse().ok(),
-            buffers_kib: Some(16),
-            requests_per_s_max: Some(50),
-            ..plain
-        };
-        assert_eq!(worker_affinity(&set), "worker_cpu_affinity 10 10;");
-        assert_eq!(proxy_buffers(&set), "proxy_buffer_size 4k; proxy_buffers 4 4k; proxy_busy_buffers_size 12k;");
-        assert_eq!(limit_zone(&set), "limit_req_zone $server_port zone=all:1m rate=50r/s;");
-    }
 }

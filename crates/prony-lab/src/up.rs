@@ -6,8 +6,9 @@ use crate::state::{Stage, State, Thing, make_folder};
 use crate::tool;
 use crate::traces::Ground;
 use crate::{LabError, LabId, UpLab, cgroup, network, ready, server, sys};
+use prony_model::lab::Overlay;
 use prony_model::{CpuList, Stack};
-use prony_tool::{ETHTOOL, IP, NFT, TC};
+use prony_tool::{BRIDGE, ETHTOOL, IP, NFT, TC};
 use std::path::Path;
 use std::time::Duration;
 
@@ -55,15 +56,19 @@ fn check_tools(plan: &Plan) -> Result<(), LabError> {
         if let Some((server, _)) = host.server() {
             tool::find(server::tool(server.kind), &wanted_by)?;
         }
-        if host.lab.link.rate.is_some() {
+        let directions = [host.lab.link.sending(), host.lab.link.receiving()];
+        if directions.iter().any(|d| d.rate.is_some() || d.is_delayed()) {
             tool::find(TC, &wanted_by)?;
         }
         if host.lab.link.offloads.is_some() {
             tool::find(ETHTOOL, &wanted_by)?;
         }
-        if host.lab.link.loss.is_some() {
+        if directions.iter().any(|d| d.loss.is_some()) {
             tool::find(NFT, &wanted_by)?;
         }
+    }
+    if plan.overlay == Overlay::Vxlan {
+        tool::find(BRIDGE, "the overlay of a lab")?;
     }
     Ok(())
 }

@@ -71,18 +71,8 @@ fn needs_root_the_proxy_lab_serves_every_file() {
         return;
     }
     let lab = bring_up("proxy");
-    let sizes = [
-        ("", 616),
-        ("0", 0),
-        ("616", 616),
-        ("1232", 1232),
-        ("1233", 1233),
-        ("2590", 2590),
-        ("10k", 10240),
-        ("100k", 102400),
-    ];
     let served: Vec<String> =
-        sizes.iter().map(|(path, _)| get(&lab, "client", &format!("http://10.77.0.20/{path}"))).collect();
+        SIZES.iter().map(|(path, _)| get(&lab, "client", &format!("http://10.77.0.20/{path}"))).collect();
     let status = get(&lab, "lb", lab.stack.host["lb"].status.as_deref().unwrap());
     let (lb, s1) = (lab.stack.host["lb"].clone(), lab.stack.host["s1"].clone());
     let there = [lb.config.clone(), lb.logs.access.clone(), lb.logs.error.clone(), s1.config.clone()];
@@ -92,7 +82,7 @@ fn needs_root_the_proxy_lab_serves_every_file() {
     down(&lab.id).unwrap();
     down(&lab.id).unwrap();
 
-    assert_eq!(served, sizes.map(|(_, size)| format!("200 {size}")));
+    assert_eq!(served, SIZES.map(|(_, size)| format!("200 {size}")));
     assert!(status.starts_with("200 "), "{status}");
     assert_eq!(missing, [], "files that the stack names");
     assert_eq!((lb.software, lb.addr.as_deref()), (Some(Software::Nginx), Some("10.77.0.20")));
@@ -129,6 +119,78 @@ fn needs_root_every_variant_comes_up_and_answers() {
         let expected = if name.starts_with("chain") { "401 23" } else { "200 102400" };
         assert_eq!((answer.as_str(), traces(&lab.id)), (expected, vec![]), "{name}");
     }
+}
+
+/// Names and sizes of the files.
+const SIZES: [(&str, usize); 8] = [
+    ("", 616),
+    ("0", 0),
+    ("616", 616),
+    ("1232", 1232),
+    ("1233", 1233),
+    ("2590", 2590),
+    ("10k", 10240),
+    ("100k", 102400),
+];
+
+#[test]
+fn needs_root_other_servers_do_the_same_work() {
+    if lacks_root() {
+        return;
+    }
+    let pairs = [("httpd-files", "node-files", "nginx-proxy"), ("jvm-files", "haproxy-delay", "haproxy-proxy")];
+    let programs = [[prony_tool::HTTPD, prony_tool::NODE], [prony_tool::JAVA, prony_tool::HAPROXY]];
+    for ((s1, s2, lb), programs) in pairs.into_iter().zip(programs) {
+        if let Some(missing) = programs.into_iter().find(|tool| tool.find().is_none()) {
+            eprintln!("skipped: {s1} and {s2} need `{}`: apt-get install {}", missing.name, missing.package);
+            continue;
+        }
+        let kinds = [("s1", s1), ("s2", s2), ("lb", lb)];
+        let over: String = kinds.map(|(host, kind)| format!("[lab.host.{host}.server]\nkind = \"{kind}\"\n")).concat();
+        let lab = up(&stack("proxy", &over), &|_| ()).unwrap_or_else(|e| panic!("{s1}, {s2}: {e}"));
+        let all = |host: &str, addr: &str| -> Vec<String> {
+            SIZES.iter().map(|(path, _)| get(&lab, host, &format!("http://{addr}/{path}"))).collect()
+        };
+        // The proxy takes both in turn, so twice asks each.
+        let served = [
+            all("lb", "10.77.0.31"),
+            all("lb", "10.77.0.32"),
+            all("client", "10.77.0.20"),
+            all("client", "10.77.0.20"),
+        ];
+        let nothing = get(&lab, "lb", "http://10.77.0.31/nothing");
+        down(&lab.id).unwrap();
+        let want: Vec<String> = SIZES.iter().map(|(_, size)| format!("200 {size}")).collect();
+        for seen in served {
+            assert_eq!(seen, want, "{s1}, {s2} behind {lb}");
+        }
+        assert!(nothing.starts_with("404 "), "{nothing}");
+        assert_eq!(traces(&lab.id), [""; 0]);
+    }
+}
+
+#[test]
+fn needs_root_a_proxy_with_many_rules_passes_requests_on() {
+    if lacks_root() {
+        return;
+    }
+    let rules = "[lab.host.lb.server]\ndomains = 800\nmap_lines = 100000\nregex_rules = 1000\n\
+                 [lab.host.s1]\naddr = \"10.77.0.100\"\naddresses = 16\n[lab]\noverlay = \"vxlan\"\n";
+    let lab = up(&stack("proxy", rules), &|_| ()).unwrap_or_else(|e| panic!("{e}"));
+    let Place::Netns(netns) = &lab.stack.host["client"].at else { panic!("client is in no namespace") };
+    let named = |name: &str| {
+        let host = format!("Host: {name}");
+        let mut curl = Command::new("ip");
+        curl.args(["netns", "exec", netns, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code} %{size_download}"]);
+        String::from_utf8(curl.args(["-H", &host, "http://10.77.0.20/1233"]).output().unwrap().stdout).unwrap()
+    };
+    let answers = [named("10.77.0.20"), named("d0.lab"), named("www.d799.lab"), named("d800.lab")];
+    let last = get(&lab, "lb", "http://10.77.0.115/0");
+    let wrapped = Command::new("ip").args(["-n", netns, "link", "show", "vxlan0"]).output().unwrap().status.success();
+    down(&lab.id).unwrap();
+    assert_eq!((answers, last), (["200 1233"; 4].map(String::from), "200 0".to_string()));
+    assert!(wrapped, "packets go through the overlay");
+    assert_eq!(traces(&lab.id), [""; 0]);
 }
 
 #[test]

@@ -6,8 +6,8 @@
 
 use crate::surroundings::Surroundings;
 use crate::tally::{BUCKET_NS, Tally};
-use prony_model::{LoadPlan, Rate};
 use prony_model::load::{Gate, LoadResult, ThreadUse};
+use prony_model::{LoadPlan, Rate};
 use prony_stats::steady::mser5;
 
 /// Largest share of the schedule that may be missing. From the validity gates of this project's methods: 0.5 %.
@@ -248,8 +248,8 @@ mod tests {
     use crate::interface::Received;
     use crate::tally::Counted;
     use expect_test::{Expect, expect};
-    use prony_model::load::Latency;
     use prony_model::ErrorCounts;
+    use prony_model::load::Latency;
 
     /// A healthy result: 10 connections, 1000/s, 10 ms each.
     fn healthy() -> (LoadPlan, LoadResult) {

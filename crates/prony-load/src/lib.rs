@@ -6,6 +6,7 @@
 //! server sends; what the generator could not do is counted apart from what the stack could not do.
 
 pub mod error;
+pub mod flow;
 pub mod gates;
 pub mod import;
 mod interface;

@@ -3,6 +3,7 @@
 //! It knows nothing of HTTP, plans or results, and never enters a namespace: a socket belongs to the namespace of the
 //! thread that opens it. Invariant: every descriptor has exactly one owner and is closed when that owner is dropped.
 
+pub mod flow;
 pub mod ring;
 
 use crate::target::Endpoint;

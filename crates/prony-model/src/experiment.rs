@@ -34,6 +34,9 @@ pub struct Experiment {
     pub stack: String,
     /// What is expected, written before anything was measured.
     pub expectation: String,
+    /// What of the question cannot be seen where it runs, and why.
+    #[serde(default)]
+    pub unseen: String,
     /// What is asked of each cell.
     pub find: Find,
     /// Which cells there are.
@@ -123,7 +126,8 @@ pub struct Factor {
     /// A key of the workload, like `connections` or `tls.resume`; `path` is the path of every request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// A key of a host of the lab: `HOST:KEY`, like `lb:server.workers`, `lb:link.rate` or `lb:cpus`.
+    /// A key of a host of the lab: `HOST:KEY`, like `lb:server.workers`, `lb:link.rate` or `lb:cpus`; or of the lab itself:
+    /// `overlay`, `switch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lab: Option<String>,
     /// Its values, the reference first; of a design by rows they come from the rows.

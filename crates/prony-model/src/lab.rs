@@ -12,6 +12,35 @@ pub struct LabSpec {
     /// Hosts of the lab by name; each must also stand under `[host.NAME]`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub host: BTreeMap<String, LabHost>,
+    /// What the packets between all hosts are wrapped in; none: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlay: Option<Overlay>,
+    /// Whether a switch joins the hosts; none: yes. Without it there are two hosts, and one cable between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<bool>,
+}
+
+impl LabSpec {
+    /// What packets are wrapped in.
+    pub fn overlay(&self) -> Overlay {
+        self.overlay.unwrap_or_default()
+    }
+
+    /// Whether a switch joins the hosts.
+    pub fn has_switch(&self) -> bool {
+        self.switch.unwrap_or(true)
+    }
+}
+
+/// What the packets between the hosts of a lab are wrapped in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overlay {
+    /// Nothing.
+    #[default]
+    None,
+    /// UDP, as VXLAN (RFC 7348): 50 bytes more for each packet.
+    Vxlan,
 }
 
 /// One host of a lab.
@@ -30,6 +59,9 @@ pub struct LabHost {
     /// Memory the host's processes may use, in MiB; none: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u32>,
+    /// How many addresses the host has, one after the other from `addr`: whoever calls it takes them in turn. None: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<u32>,
     /// Sysctls of the host's network namespace, like `"net.ipv4.ip_local_port_range" = "20000 20999"`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
@@ -44,28 +76,121 @@ pub struct LabHost {
     pub server: Option<LabServer>,
 }
 
-/// What a link does to packets, in both directions unless said otherwise.
+/// What a link does to packets. Loss, delay, jitter and reordering hold in each direction, the rate for what the host sends;
+/// `receive` says what is another for the packets that come to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// Rate of what the host sends; none: as fast as the kernel can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
-    /// Share of packets that the switch drops, in each direction.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loss: Option<Share>,
     /// How long packets may wait at a link with a rate before they are dropped; none: 400 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Nanos>,
+    /// Share of packets that the switch drops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Share>,
+    /// How long each packet is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Nanos>,
+    /// By how much the delay of a packet may be shorter or longer, evenly spread; at most the delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Nanos>,
+    /// Share of packets that have no delay, so that they overtake others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<Share>,
+    /// What is another for packets that come to the host.
+    #[serde(default, skip_serializing_if = "Direction::is_plain")]
+    pub receive: Direction,
+    /// Largest packet in bytes, without its Ethernet head, at both ends; none: 1500.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Queues of the host's interface, as many to receive as to send; none: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<u32>,
     /// Whether the link joins and splits packets (GRO, GSO, TSO); none: as the kernel makes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offloads: Option<bool>,
+}
+
+/// What a link does to the packets of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Direction {
+    /// Rate of the direction; none: as fast as the kernel can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<BitRate>,
+    /// How long packets may wait at a link with a rate; none: as the link says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Nanos>,
+    /// Share of packets that the switch drops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Share>,
+    /// How long each packet is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Nanos>,
+    /// By how much the delay may be shorter or longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Nanos>,
+    /// Share of packets that have no delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<Share>,
+}
+
+impl Direction {
+    /// Whether nothing happens to packets.
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether packets take longer than the kernel needs.
+    pub fn is_delayed(&self) -> bool {
+        self.delay.is_some()
+    }
+}
+
+/// What was set, for a person: `rate 20mbit, delay 10ms, loss 1%`; empty when nothing was.
+impl std::fmt::Display for Direction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let words = [
+            self.rate.map(|rate| format!("rate {rate}")),
+            self.delay.map(|delay| format!("delay {delay}")),
+            self.jitter.map(|jitter| format!("jitter {jitter}")),
+            self.reorder.map(|share| format!("reorder {share}")),
+            self.loss.map(|share| format!("loss {share}")),
+        ];
+        f.write_str(&words.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    }
 }
 
 impl Link {
     /// Whether the link does nothing to packets.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// What happens to the packets that the host sends.
+    pub fn sending(&self) -> Direction {
+        let Self { rate, queue, loss, delay, jitter, reorder, .. } = *self;
+        Direction { rate, queue, loss, delay, jitter, reorder }
+    }
+
+    /// What happens to the packets that come to the host.
+    pub fn receiving(&self) -> Direction {
+        let own = self.receive;
+        Direction {
+            rate: own.rate,
+            queue: own.queue.or(self.queue),
+            loss: own.loss.or(self.loss),
+            delay: own.delay.or(self.delay),
+            jitter: own.jitter.or(self.jitter),
+            reorder: own.reorder.or(self.reorder),
+        }
+    }
+
+    /// Whether the link holds packets up: that needs netem, or a process that does the same.
+    pub fn is_delayed(&self) -> bool {
+        self.sending().is_delayed() || self.receiving().is_delayed()
     }
 }
 
@@ -80,12 +205,22 @@ pub enum ServerKind {
     NginxFiles,
     /// HAProxy that waits `delay` and then answers like the file server: an upstream that thinks.
     HaproxyDelay,
+    /// HAProxy that passes requests to the hosts in `calls`.
+    HaproxyProxy,
+    /// Apache httpd that serves the files of `nginx-files`.
+    HttpdFiles,
+    /// Node that serves the files of `nginx-files` from memory.
+    NodeFiles,
+    /// The HTTP server of the Java runtime, which serves the files of `nginx-files` from memory.
+    JvmFiles,
     /// An application: `POST /login` gives a token, `GET /query?id=N` needs it. It calls one `postgres` and one `redis`.
     ChainApp,
     /// PostgreSQL with some small tables, made anew.
     Postgres,
     /// Redis that writes nothing to disk.
     Redis,
+    /// None: the host has an address and a link, and waits for what `prony network` sends it.
+    None,
 }
 
 /// How a proxy or file server writes its access log.
@@ -134,6 +269,21 @@ pub struct LabServer {
     /// Backlog of the listening socket; none: the server's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<u32>,
+    /// Whether files leave by sendfile(2); none: yes of a proxy, no of a file server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sendfile: Option<bool>,
+    /// Whether head and body of a file wait for each other and leave as full packets; it needs `sendfile`. None: yes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_nopush: Option<bool>,
+    /// Names that nginx serves besides its address, from `d0.lab` on, each a server of its own; none: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domains: Option<u32>,
+    /// Lines of a map of names that nginx looks up for each request; none: no such map.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map_lines: Option<u32>,
+    /// Locations with a regular expression that nginx tries for each request before the one that fits; none: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regex_rules: Option<u32>,
     /// Compression level of a proxy; none: no compression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gzip_level: Option<u32>,
@@ -155,7 +305,6 @@ pub struct LabServer {
     /// `max_connections` of `postgres`; none: 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<u32>,
-    /// Waiting time of `haproxy-delay` before each answer, and of `chain-app` inside its database.
     /// What is written to the error log of nginx.
     #[serde(default)]
     pub error_log: ErrorLevel,
@@ -168,7 +317,26 @@ pub struct LabServer {
     /// Requests per second that a proxy lets through; others wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_s_max: Option<u32>,
-    /// Waiting time of `haproxy-delay` before each answer.
+    /// Waiting time of `haproxy-delay` before each answer, and of `chain-app` inside its database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Nanos>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_direction_of_a_link_can_be_another() {
+        let link: Link = toml::from_str(
+            "rate = \"20mbit\"\nloss = \"1%\"\ndelay = \"10ms\"\n[receive]\nrate = \"50mbit\"\nloss = \"3%\"\n",
+        )
+        .unwrap();
+        assert_eq!(link.sending().to_string(), "rate 20mbit, delay 10ms, loss 1%");
+        assert_eq!(link.receiving().to_string(), "rate 50mbit, delay 10ms, loss 3%");
+        assert!(link.is_delayed() && !link.is_plain());
+        assert_eq!(toml::from_str::<Link>(&toml::to_string(&link).unwrap()).unwrap(), link);
+        let rated: Link = toml::from_str("rate = \"20mbit\"").unwrap();
+        assert!(rated.receiving().is_plain() && !rated.is_delayed());
+    }
 }

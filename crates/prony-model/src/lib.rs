@@ -16,6 +16,7 @@ pub mod lab;
 pub mod limit;
 pub mod load;
 pub mod metric;
+pub mod network;
 pub mod profile;
 pub mod proof;
 pub mod run;

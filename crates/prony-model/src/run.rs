@@ -10,6 +10,7 @@ use crate::proof::Proof;
 use crate::series::SeriesSet;
 use crate::stack::Stack;
 use crate::stacks::Stacks;
+use crate::utc::Utc;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -198,6 +199,13 @@ pub struct Run {
 }
 
 impl Run {
+    /// `20261120-231501-1a2b`: sorts by time; the last part tells apart runs of the same second.
+    pub fn id_at(unix_ms: u64, process: u32) -> String {
+        let Utc { year, month, day, hour, minute, second } = Utc::from_unix_ms(unix_ms);
+        let tail = (unix_ms % 1000 * 65 + u64::from(process)) & 0xffff;
+        format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}-{tail:04x}")
+    }
+
     /// The last trial at a level.
     pub fn level(&self, level: Level) -> Option<&Trial> {
         self.trials.iter().rev().find(|t| t.purpose == Purpose::Level { level })
@@ -261,6 +269,11 @@ mod tests {
             result,
         };
         assert_eq!(run.cpu_us_per_request("lb", &trial), None);
+    }
+
+    #[test]
+    fn ids_are_dates() {
+        assert_eq!(Run::id_at(1_795_217_701_002, 1), "20261120-233501-0083");
     }
 
     #[test]

@@ -16,6 +16,9 @@ use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A stack file may build on another, which may build on another; more than this is a loop.
+const LAYERS_MAX: usize = 8;
+
 /// The system under test. Made by [`Stack::parse`] from a file, or by [`Stack::from_url`] from a bare URL.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -400,6 +403,30 @@ impl Stack {
         Ok(layer.base)
     }
 
+    /// A stack file with the files it builds on, the base first. `read` is asked for a base with the name of the file that
+    /// names it and the base as it stands there; it gives the name and the text of the base.
+    ///
+    /// # Errors
+    /// A file has unknown keys or wrong units, a base cannot be read, or too many files build on each other.
+    pub fn layers<E: From<InputError>>(
+        file: String,
+        text: String,
+        mut read: impl FnMut(&str, &str) -> Result<(String, String), E>,
+    ) -> Result<Vec<(String, String)>, E> {
+        let mut layers = Vec::new();
+        let mut next = Some((file, text));
+        while let Some((file, text)) = next {
+            if layers.len() == LAYERS_MAX {
+                let message = format!("more than {LAYERS_MAX} files build on each other with `base`; is it a circle?");
+                return Err(InputError::whole(&file, message).into());
+            }
+            next = Self::base_of(&file, &text)?.map(|base| read(&file, &base)).transpose()?;
+            layers.push((file, text));
+        }
+        layers.reverse();
+        Ok(layers)
+    }
+
     /// Parses files of which each builds on the one before it: the base first. Checks every file alone (so that errors name
     /// its line), then merges, then checks the whole.
     ///
@@ -429,6 +456,11 @@ impl Stack {
             host: BTreeMap::from([("client".to_string(), client)]),
             ..Self::default()
         }
+    }
+
+    /// What a person calls it; its entry when it has no name.
+    pub fn title(&self) -> &str {
+        if self.name.is_empty() { &self.entry } else { &self.name }
     }
 
     /// The host that sends the load, if the stack names one.
@@ -695,6 +727,20 @@ save = { key = "regex:key=([0-9]+)" }
             "[workload]\nrequests = [{ path = \"/a\" }]\n[workload.feed.users]",
             expect!["stack.toml: `workload.step` and `workload.requests` or `paths` are both given: keep one"],
         );
+    }
+
+    #[test]
+    fn layers_come_base_first_and_a_circle_ends() {
+        let read = |file: &str, base: &str| -> Result<(String, String), InputError> {
+            assert_eq!((file, base), ("over.toml", "proxy.toml"));
+            Ok((base.to_string(), PROXY.to_string()))
+        };
+        let over = "base = \"proxy.toml\"\n".to_string();
+        let layers = Stack::layers("over.toml".to_string(), over.clone(), read).unwrap();
+        assert_eq!(layers.iter().map(|(file, _)| file.as_str()).collect::<Vec<_>>(), ["proxy.toml", "over.toml"]);
+        let circle = |_: &str, _: &str| -> Result<_, InputError> { Ok(("over.toml".to_string(), over.clone())) };
+        let error = Stack::layers("over.toml".to_string(), over.clone(), circle).unwrap_err();
+        assert!(error.message.contains("is it a circle?"), "{error}");
     }
 
     #[test]

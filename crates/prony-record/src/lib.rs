@@ -10,7 +10,7 @@ mod schema;
 mod writer;
 
 pub use error::RecordError;
-pub use reader::{Listed, Listing, events, list, read};
+pub use reader::{Listed, Listing, events, list, outline, read};
 pub use schema::EXTENSION;
 pub use writer::Writer;
 

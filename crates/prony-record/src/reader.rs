@@ -15,11 +15,18 @@ use std::path::{Path, PathBuf};
 /// When the file cannot be opened, is no record, is newer than this prony, or is damaged.
 pub fn read(path: &Path) -> Result<Run, RecordError> {
     let record = Record::open(path)?;
-    let mut run: Run = record.meta(&Run::default())?;
-    run.trials = record.trials()?;
+    let mut run = record.outline()?;
     run.series = record.series()?;
     run.stacks = record.stacks()?;
     Ok(run)
+}
+
+/// A record without its series and call stacks, which are nearly all of it: enough to know what was found so far.
+///
+/// # Errors
+/// As [`read`].
+pub fn outline(path: &Path) -> Result<Run, RecordError> {
+    Record::open(path)?.outline()
 }
 
 /// Events of a record, with nanoseconds since the start of the run, in the order they were recorded.
@@ -109,6 +116,13 @@ impl<'a> Record<'a> {
             fields[&key] = self.parse(&format!("field `{key}`"), &text)?;
         }
         serde_json::from_value(fields).map_err(|error| RecordError::damaged(self.path, "the table meta", error))
+    }
+
+    /// The run without series and stacks.
+    fn outline(&self) -> Result<Run, RecordError> {
+        let mut run = self.meta(&Run::default())?;
+        run.trials = self.trials()?;
+        Ok(run)
     }
 
     fn trials(&self) -> Result<Vec<Trial>, RecordError> {

@@ -1,7 +1,7 @@
 //! Tests of the whole record: round trip, kills, full disks, damage, size.
 
 use crate::schema::EXTENSION;
-use crate::{RecordError, Writer, events, list, read};
+use crate::{RecordError, Writer, events, list, outline, read};
 use expect_test::{Expect, expect};
 use prony_model::run::{Arm, Purpose};
 use prony_model::stacks::FoldedStack;
@@ -95,6 +95,7 @@ fn a_run_comes_back_as_it_was() {
     run.end = RunEnd::Failed { reason: "\"quoted\"\n".to_string() };
     writer.finish(&run).unwrap();
     assert_eq!(read(&path).unwrap(), run);
+    assert_eq!(outline(&path).unwrap(), Run { series: prony_model::SeriesSet::default(), ..run });
     assert_eq!(events(&path).unwrap(), [(7, Event::Note { text: "half \u{221a}".to_string() })]);
     assert_eq!(files(folder.path()), ["a run.prony"], "one file is the whole record");
 }

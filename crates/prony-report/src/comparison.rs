@@ -94,7 +94,7 @@ pub(crate) fn value(metric: ComparedMetric, value: f64) -> String {
 }
 
 /// Of one metric: `better`, `the same within 1.2 %`, `the same within 0.02 points`.
-fn verdict(m: &MetricChange) -> String {
+pub(crate) fn verdict(m: &MetricChange) -> String {
     match (&m.interval, m.verdict) {
         (Some(i), ProofVerdict::NoDifference) if !m.metric.is_ratio() => {
             // Rounded up: 0.00 would claim too much.
@@ -106,7 +106,7 @@ fn verdict(m: &MetricChange) -> String {
 }
 
 /// A change with its interval: `+38.2 % (+35.1 % to +41.4 %)`, of errors in percentage points.
-fn change(m: &MetricChange) -> String {
+pub(crate) fn change(m: &MetricChange) -> String {
     let written = |v| written(m.metric, v);
     match &m.interval {
         Some(i) => format!("{} ({} to {})", written(m.change), written(i.low), written(i.high)),

@@ -8,6 +8,7 @@ pub use picture::svg;
 
 use crate::markdown::{escape, section as md_section, table as md_table};
 use crate::number::{self, NONE};
+use crate::origin::Origin;
 use crate::text::{Style, section, table, wrap};
 use crate::view::Tone;
 use prony_model::Effect;
@@ -50,12 +51,15 @@ pub fn text(result: &ExperimentResult, style: Style) -> String {
     out.push_str(&section("Conclusion", &format!("{written}{claims}"), style));
     let notes: String = result.notes.iter().map(|n| wrap("  - ", n)).collect();
     out.push_str(&section("To know", &notes, style));
+    let unseen = &result.experiment.unseen;
+    let unseen = if unseen.is_empty() { String::new() } else { wrap("  ", unseen) };
+    out.push_str(&section("What cannot be seen here", &unseen, style));
     out
 }
 
 /// For a page of documents: the picture stands in a file beside it, if it has a name.
-pub fn markdown(result: &ExperimentResult, picture: Option<&str>) -> String {
-    let mut out = format!("# {}\n\n", escape(&result.experiment.name));
+pub fn markdown(result: &ExperimentResult, picture: Option<&str>, origin: &Origin) -> String {
+    let mut out = format!("{}# {}\n\n", origin.mark(), escape(&result.experiment.name));
     for paragraph in [&result.experiment.about, &everywhere(result)].into_iter().filter(|p| !p.is_empty()) {
         out.push_str(&format!("{}\n\n", escape(paragraph)));
     }
@@ -79,6 +83,8 @@ pub fn markdown(result: &ExperimentResult, picture: Option<&str>) -> String {
     let list = |lines: &[String]| lines.iter().map(|l| format!("- {}\n", escape(l))).collect::<String>();
     out.push_str(&md_section("In sentences", &list(&result.observed)));
     out.push_str(&md_section("To know", &list(&result.notes)));
+    out.push_str(&md_section("What cannot be seen here", &escape(&result.experiment.unseen)));
+    out.push_str(&origin.section(&format!("; seed {}", result.seed)));
     out
 }
 

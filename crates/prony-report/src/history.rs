@@ -46,7 +46,8 @@ fn sentence(history: &History) -> String {
     format!("{changes} in {} series of {} runs.", history.series.len(), history.runs)
 }
 
-fn words(series: &HistorySeries, change: &HistoryChange) -> String {
+/// A change in words.
+pub(crate) fn words(series: &HistorySeries, change: &HistoryChange) -> String {
     let (from, to) = (value(series.metric, change.from), value(series.metric, change.to));
     let by = written(series.metric, change.change);
     let word = if change.worse { "worse" } else { "better" };

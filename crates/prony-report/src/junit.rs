@@ -91,7 +91,7 @@ pub(crate) fn of_run(run: &Run) -> Suite {
         cases.extend(proof.guards.iter().map(guard));
     }
     let output = run.diagnosis.as_ref().map(|d| d.verdict.summary.clone()).unwrap_or_default();
-    let name = if run.stack.name.is_empty() { &run.stack.entry } else { &run.stack.name };
+    let name = run.stack.title();
     Suite { name: format!("prony: {name}"), time_s: (run.cost.wall_s > 0.0).then_some(run.cost.wall_s), cases, output }
 }
 

@@ -13,12 +13,15 @@ mod junit;
 pub mod load_output;
 mod markdown;
 pub mod names;
+pub mod network;
 pub mod number;
+pub mod origin;
 pub mod text;
-mod typescript;
+pub mod typed;
 pub mod view;
 
 use prony_model::Run;
+use typed::Types;
 
 /// The report as one self-contained file: it needs no network and no other file.
 pub fn html(run: &Run) -> String {
@@ -45,7 +48,14 @@ pub fn csv(run: &Run) -> String {
     csv::series(run)
 }
 
-/// TypeScript types of the report's data: the text of `web/src/generated/types.ts`.
+/// The types of everything that pages show.
+pub fn types() -> Types {
+    let mut types = Types::default();
+    view::declare(&mut types);
+    types
+}
+
+/// The same in TypeScript: the text of `web/src/generated/types.ts`.
 pub fn typescript() -> String {
-    view::typescript()
+    typed::file("crates/prony-report/src/view.rs", "", &types())
 }

@@ -2,10 +2,12 @@
 //!
 //! Nothing is printed here; colour comes only when the caller says that the reader can show it.
 
+mod closing;
 mod limit;
 mod result;
 mod wrk;
 
+pub use closing::Closing;
 pub use limit::limit_sentence;
 pub use result::{diagnosis, proof, verdict};
 pub(crate) use result::{gap_text, section};

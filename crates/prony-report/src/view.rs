@@ -13,12 +13,15 @@ mod hops;
 mod latency;
 mod limit;
 mod load;
+mod pages;
 pub(crate) mod proof;
 mod run;
 mod series;
 mod stack;
 
-use crate::typescript::{view, words};
+pub use pages::{ComparedView, HistoryView, LiveView, RunSummary};
+
+use crate::typed::{Types, view, words};
 use flames::FlameView;
 use hops::HopView;
 use prony_model::Run;
@@ -767,18 +770,14 @@ impl ReportData {
     }
 }
 
-/// TypeScript of every type above and beside it, as a whole file.
-pub(crate) fn typescript() -> String {
-    let mut out =
-        String::from("// Generated from crates/prony-report/src/view.rs by `cargo xtask codegen`. Do not edit.\n\n");
-    words_typescript(&mut out);
-    structs_typescript(&mut out);
-    flames::structs_typescript(&mut out);
-    hops::structs_typescript(&mut out);
-    series::typescript(&mut out);
-    out.truncate(out.trim_end().len());
-    out.push('\n');
-    out
+/// Every type above and beside it.
+pub(crate) fn declare(types: &mut Types) {
+    declare_words(types);
+    declare_structs(types);
+    flames::declare_structs(types);
+    hops::declare_structs(types);
+    series::declare(types);
+    pages::declare(types);
 }
 
 /// The number, if it is one.

@@ -68,7 +68,7 @@ fn browser_draws_the_whole_loop() {
     assert_eq!(count(&dom, "class=\"dot b\""), 8, "trials of B");
     assert_eq!(count(&dom, "class=\"interval "), 4 + 3, "effects and interventions");
     assert_eq!(count(&dom, "class=\"line "), 2 + 3, "the curve and the percentiles");
-    assert_eq!(count(&dom, "class=\"heat-mark\""), 0, "trials over time");
+    assert_eq!(count(&dom, "class=\"heat-mark\""), 25, "trials over time");
     assert_eq!(count(&dom, "class=\"node limits\""), 1);
     assert_eq!(count(&dom, "class=\"edge\""), 3);
     assert_eq!(count(&dom, "rect class=\"cpu-softirq\""), 4 * 3, "hosts times levels");

@@ -3,6 +3,11 @@
 //! Which trials belong together is found in `loads` and `prove`, effects in `paired` and `unpaired`; this file puts them side by
 //! side, corrects for several questions and judges gates. Invariant: swapping A and B turns better into worse and back.
 
+pub mod differences;
+mod records;
+
+pub use records::{NothingInCommon, notes_on, of_records};
+
 use crate::holm;
 use crate::loads::{LoadGroup, Seen, groups};
 use crate::paired::{self, Failures};
@@ -65,17 +70,6 @@ pub fn blocks(run: &Run) -> Vec<(u32, Arm, Seen)> {
         | Purpose::Cell { .. } => None,
     };
     run.trials.iter().filter_map(of).collect()
-}
-
-/// Why two runs cannot be compared: the loads that each has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NothingInCommon {
-    /// Loads of A, in words.
-    pub a: Vec<String>,
-    /// Loads of B.
-    pub b: Vec<String>,
-    /// Where purpose, connections and rate are the same: what is not.
-    pub differs: Vec<String>,
 }
 
 /// The answer of two recorded runs.

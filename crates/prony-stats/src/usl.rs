@@ -214,6 +214,23 @@ mod tests {
     }
 
     #[test]
+    fn a_proxy_that_met_in_a_lock_is_told_to_stop_at_its_plateau() {
+        // "A 32-core nginx proxy that stops scaling" (cases from the field, F1): growth in proportion up to few workers, then
+        // 4.61, 28.84 and 38.34 % of the samples at 10, 16 and 22 workers of the proxy in the spin part of a lock, and at 22 the
+        // CPUs only 86 % busy. What is not spent in the lock is what the workers do: their throughput in units of one worker.
+        let in_proportion = [2.0, 4.0, 6.0, 8.0].map(|n| (n, n));
+        let recorded =
+            [(10.0, 10.0 * (1.0 - 0.0461)), (16.0, 16.0 * (1.0 - 0.2884)), (22.0, 22.0 * (1.0 - 0.3834) * 0.86)];
+        let usl = fit(&[&in_proportion[..], &recorded].concat(), 1).unwrap();
+        // The investigators: throughput hardly moves from 16 to 22, where growth in proportion would be 37.5 %.
+        let growth = usl.at(22.0).value / usl.at(16.0).value;
+        assert!((1.0..1.1).contains(&growth), "{growth}");
+        // Not one thing for which all queue, but workers that get into each other's way: more of them make it worse.
+        assert!(usl.kappa.low > 0.0 && (16.0..32.0).contains(&usl.peak.value), "{:?} {:?}", usl.kappa, usl.peak);
+        assert!(usl.at(32.0).value < usl.at(22.0).value);
+    }
+
+    #[test]
     fn the_intervals_hold_the_truth_about_as_often_as_they_say() {
         let (sigma, kappa) = (0.05, 0.001);
         let truth = Parameters { lambda: 1000.0, sigma, kappa };

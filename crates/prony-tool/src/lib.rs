@@ -6,7 +6,7 @@
 
 mod sys;
 
-pub use sys::command;
+pub use sys::{command, command_that_undoes, interrupt};
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,6 +27,8 @@ pub struct Tool {
 pub const IP: Tool = Tool { name: "ip", package: "iproute2" };
 /// Queueing disciplines of links.
 pub const TC: Tool = Tool { name: "tc", package: "iproute2" };
+/// Forwarding of bridges and overlays.
+pub const BRIDGE: Tool = Tool { name: "bridge", package: "iproute2" };
 /// Listening sockets and their queues.
 pub const SS: Tool = Tool { name: "ss", package: "iproute2" };
 /// Packet filters.
@@ -45,6 +47,14 @@ pub const SETPRIV: Tool = Tool { name: "setpriv", package: "util-linux" };
 pub const SH: Tool = Tool { name: "sh", package: "dash" };
 /// The application of a lab.
 pub const PYTHON: Tool = Tool { name: "python3", package: "python3" };
+/// A web server.
+pub const HTTPD: Tool = Tool { name: "apache2", package: "apache2-bin" };
+/// Runs JavaScript.
+pub const NODE: Tool = Tool { name: "node", package: "nodejs" };
+/// Runs Java; the compiler too, for a server in one file of source.
+pub const JAVA: Tool = Tool { name: "java", package: "default-jdk-headless" };
+/// Measures bandwidth.
+pub const IPERF3: Tool = Tool { name: "iperf3", package: "iperf3" };
 /// A browser.
 pub const CHROMIUM: Tool = Tool { name: "chromium", package: "chromium" };
 
@@ -69,7 +79,9 @@ impl Tool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::BufRead as _;
     use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Child, Stdio};
 
     #[test]
     fn programs_are_files_in_folders() {
@@ -88,5 +100,28 @@ mod tests {
         let starter = std::thread::spawn(|| command("sleep").arg("10").spawn().unwrap());
         let mut sleep = starter.join().unwrap();
         assert_eq!(sleep.wait().unwrap().signal(), Some(9));
+    }
+
+    /// A shell that ends with 7 when it is asked to, as soon as it listens.
+    fn asked(signal: &str) -> Child {
+        let script = format!("trap 'exit 7' {signal}; echo ready; while :; do sleep 0.05; done");
+        let mut shell = command_that_undoes("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        shell
+    }
+
+    #[test]
+    fn a_program_that_undoes_is_asked_when_its_starter_ends() {
+        let mut shell = std::thread::spawn(|| asked("TERM")).join().unwrap();
+        assert_eq!(shell.wait().unwrap().code(), Some(7));
+    }
+
+    #[test]
+    fn a_program_can_be_interrupted() {
+        let mut shell = asked("INT");
+        interrupt(&shell).unwrap();
+        assert_eq!(shell.wait().unwrap().code(), Some(7));
     }
 }

@@ -20,7 +20,7 @@ mod watched;
 
 pub use load_screen::LoadScreen;
 pub use look::Look;
-pub use steps_screen::{Closing, StepsScreen};
+pub use steps_screen::StepsScreen;
 pub use terminal::{TICK, Terminal, Wish};
 pub use watch_screen::WatchScreen;
 pub use watched::Watched;

@@ -9,6 +9,7 @@ use crate::parts::{self, LABEL, Part};
 use crate::texts;
 use prony_model::{Event, Nanos};
 use prony_report::number;
+use prony_report::text::Closing;
 use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -57,33 +58,6 @@ struct Over {
     good_per_s: f64,
     p99_us: f64,
     errors: u64,
-}
-
-/// What a search knows of its answer by now, in words.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Closing {
-    /// Which answer, and its interval: `limit 23,900 to 24,500/s, width 2.4 %`.
-    pub interval: String,
-    /// What it took: `9 trials, 41 of 90 s`.
-    pub time: String,
-}
-
-impl Closing {
-    /// From [`Event::Narrowed`]; none from other events.
-    pub fn of(event: &Event) -> Option<Self> {
-        let Event::Narrowed { answer, low, high, unit, trials, spent_s, budget_s } = event else { return None };
-        let interval = match (low, high) {
-            (Some(low), Some(high)) => {
-                let width = (*high > 0.0).then(|| format!(", width {:.1} %", (high - low) / high * 100.0));
-                format!("{} to {}{unit}{}", number::rate(*low), number::rate(*high), width.unwrap_or_default())
-            }
-            (Some(low), None) => format!("at least {}{unit}", number::rate(*low)),
-            (None, Some(high)) => format!("below {}{unit}", number::rate(*high)),
-            (None, None) => "not yet known".to_string(),
-        };
-        let time = format!("{trials} trials, {spent_s:.0} of {budget_s:.0} s");
-        Some(Self { interval: format!("{answer} {interval}"), time })
-    }
 }
 
 impl StepsScreen {
@@ -258,7 +232,8 @@ impl StepsScreen {
         let rates = shown.iter().map(|trial| trial.good_per_s);
         let most = number::rate(rates.clone().fold(0.0, f64::max));
         let rows = charts::columns(&charts::of_largest(rates), CHART_ROWS, self.look.blocks);
-        let mut lines: Vec<Line<'static>> = self.named("good/s", &texts::of_trials(shown.len(), &most), self.look.label(), width);
+        let mut lines: Vec<Line<'static>> =
+            self.named("good/s", &texts::of_trials(shown.len(), &most), self.look.label(), width);
         lines.extend(rows.into_iter().map(|row| {
             let mut line = self.head("");
             line.push_span(Span::styled(row, self.look.chart()));

@@ -54,7 +54,12 @@ fn check(screen: &StepsScreen, columns: u16, rows: u16, at_s: f64, want: Expect)
 
 #[test]
 fn it_tells_what_happens_why_and_how_long_still() {
-    check(&proof(true), 80, 24, 13.0, expect![[r#"
+    check(
+        &proof(true),
+        80,
+        24,
+        13.0,
+        expect![[r#"
         80x24
          prony prove labs/proxy-keepalive-off.toml --report report.html            13 s
 
@@ -80,12 +85,18 @@ fn it_tells_what_happens_why_and_how_long_still() {
 
 
 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_small_screen_keeps_the_step_and_its_trial() {
-    check(&proof(false), 40, 8, 13.0, expect![[r#"
+    check(
+        &proof(false),
+        40,
+        8,
+        13.0,
+        expect![[r#"
         40x8
          prony prove labs/proxy-keepali... 13 s
          observe > load > observe > prove
@@ -95,7 +106,8 @@ fn a_small_screen_keeps_the_step_and_its_trial() {
          1 fact cannot be seen: the report sa...
          q or Ctrl-C: stop; what was changed is
 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -116,7 +128,12 @@ fn a_search_shows_its_interval_closing() {
     );
     screen.set_left("cell 4 of 15, about 3 min left".to_string());
     screen.see(&Event::Note { text: "the lab has one CPU".to_string() }, Duration::from_secs(46));
-    check(&screen, 60, 14, 46.0, expect![[r#"
+    check(
+        &screen,
+        60,
+        14,
+        46.0,
+        expect![[r#"
         60x14
          prony limit stack.toml                                46 s
 
@@ -132,33 +149,20 @@ fn a_search_shows_its_interval_closing() {
 
 
 
-    "#]]);
+    "#]],
+    );
     screen.stop();
-    check(&screen, 60, 4, 46.0, expect![[r#"
+    check(
+        &screen,
+        60,
+        4,
+        46.0,
+        expect![[r#"
         60x4
          load
          stopping: this step ends, and what was changed is put back
          answer       limit 23,900 to 24,500/s, width 2.4 %
                       ██████████░░░░░░░░░░  9 trials, 45 of 90 s
-    "#]]);
-}
-
-#[test]
-fn what_is_known_of_an_answer_is_said_in_words() {
-    let event = |low, high| Event::Narrowed {
-        answer: "limit".into(),
-        low,
-        high,
-        unit: "/s".into(),
-        trials: 9,
-        spent_s: 41.3,
-        budget_s: 90.0,
-    };
-    let said = |low, high| Closing::of(&event(low, high)).unwrap_or_default().interval;
-    assert_eq!(said(Some(23_900.0), Some(24_500.0)), "limit 23,900 to 24,500/s, width 2.4 %");
-    assert_eq!(said(Some(800.0), None), "limit at least 800/s");
-    assert_eq!(said(None, Some(800.0)), "limit below 800/s");
-    assert_eq!(said(None, None), "limit not yet known");
-    assert_eq!(Closing::of(&event(None, None)).unwrap_or_default().time, "9 trials, 41 of 90 s");
-    assert_eq!(Closing::of(&stage("load", "warm up")), None);
+    "#]],
+    );
 }

@@ -8,13 +8,13 @@ mod ceiling;
 mod strangers;
 mod table;
 
-pub(crate) use ceiling::headroom;
+pub(crate) use ceiling::{Machine, headroom};
 
 use crate::Exit;
 use crate::cli::CalibrateArgs;
 use crate::output::print;
 use anyhow::{Context, Result, ensure};
-use ceiling::{Calibration, Cell, Machine, SCHEMA, Shape};
+use ceiling::{Calibration, Cell, SCHEMA, Shape};
 use prony_load::null_server::{NullAnswer, NullServer, NullSpeech};
 use prony_model::tls::TlsPlan;
 use prony_model::{CpuList, Gap, LoadPlan, LoadResult, Nanos, Utc};

@@ -5,7 +5,9 @@ mod compare_args;
 mod inventory_args;
 mod limit_args;
 mod load_args;
+mod network_args;
 mod run_args;
+mod serve_args;
 mod watch_args;
 
 pub(crate) use calibrate_args::CalibrateArgs;
@@ -13,7 +15,9 @@ pub(crate) use compare_args::CompareArgs;
 pub(crate) use inventory_args::InventoryArgs;
 pub(crate) use limit_args::LimitArgs;
 pub(crate) use load_args::{ArrivalsArg, ConnectionArgs, LoadArgs, RequestArgs, ShowArgs, TlsArgs};
+pub(crate) use network_args::{NetworkArgs, SenderArg};
 pub(crate) use run_args::RunArgs;
+pub(crate) use serve_args::ServeArgs;
 pub(crate) use watch_args::WatchArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -57,8 +61,12 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// What every host does now: CPUs, network, sockets, processes, and what is wrong there
     Watch(WatchArgs),
+    /// What the ways between hosts carry: bandwidth, packet rates, round trip, and what that costs the CPUs
+    Network(NetworkArgs),
     /// What every host is and how it is set; --diff: what is not the same elsewhere, and what that explains
     Inventory(InventoryArgs),
+    /// Web pages over the recorded runs, live ones included; experiments are started and watched there
+    Serve(ServeArgs),
     /// Stacks in network namespaces with real servers
     Lab(LabArgs),
     /// Restore whatever an interrupted run left changed
@@ -256,6 +264,9 @@ pub(crate) enum LabVerb {
     Up {
         /// A stack file with a lab section, or a lab by name
         lab: String,
+        /// Do not measure what the links do to packets
+        #[arg(long)]
+        no_measure: bool,
         /// Print the stack as JSON
         #[arg(long)]
         json: bool,
@@ -270,6 +281,12 @@ pub(crate) enum LabVerb {
         /// Print JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Is the cable of a link with a delay, where the kernel has no netem; a lab starts it
+    #[command(hide = true)]
+    Wire {
+        /// What the cable does
+        plan: PathBuf,
     },
 }
 

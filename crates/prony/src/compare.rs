@@ -2,19 +2,17 @@
 //!
 //! Invariant: what a verdict is worth is decided before it is shown, and shown with it.
 
-pub(crate) mod differences;
-
 use crate::cli::{ChoiceArgs, CompareArgs, OutputArgs};
 use crate::measure::{self, Measured};
 use crate::output::{print, write};
 use crate::{BadArgument, Exit, aa, report, source};
 use anyhow::{Result, bail};
-use prony_model::comparison::{Answer, CompareMode, Comparison, History, SCHEMA, Strength};
-use prony_model::{Knob, Run, RunEnd};
+use prony_model::comparison::{Answer, CompareMode, Comparison, SCHEMA};
+use prony_model::{Knob, RunEnd};
 use prony_report::text::Style;
 use prony_session::{Goal, Remedy};
-use prony_stats::compare::{NothingInCommon, conclude, interleaved, judge_gates, recorded};
-use prony_stats::history::{PastRun, RUNS_MIN, series};
+use prony_stats::compare::{conclude, interleaved, judge_gates, notes_on};
+use prony_stats::history::{PastRun, RUNS_MIN, history as history_of};
 use std::io::IsTerminal;
 use std::path::Path;
 
@@ -73,65 +71,7 @@ fn show(args: &CompareArgs, comparison: &Comparison) -> Result<Exit> {
 
 fn of_records(args: &CompareArgs, a: &str, b: &str) -> Result<Comparison> {
     let (a, b) = (prony_record::read(&report::find(a)?)?, prony_record::read(&report::find(b)?)?);
-    let answer = recorded(&a, &b, &format!("run {}", b.id)).map_err(|nothing| nothing_in_common(&nothing))?;
-    let mut answers = vec![answer];
-    conclude(&mut answers);
-    judge_gates(&mut answers, &args.gates);
-    let mut notes = notes_on(&answers);
-    for (side, run) in [("A", &a), ("B", &b)] {
-        notes.extend(end_note(&run.end).map(|text| format!("{side} {text}: only its finished trials count")));
-    }
-    if a.id == b.id {
-        notes.push("A and B are the same run".to_string());
-    }
-    Ok(Comparison {
-        schema: SCHEMA.to_string(),
-        mode: CompareMode::Recorded,
-        a: side(&a),
-        b: side(&b),
-        valid: !answers.iter().any(|a| a.generator_limited),
-        answers,
-        strength: Strength::Weak,
-        strength_reason: apart(&a, &b),
-        aa: None,
-        differences: differences::between(&a, &b)?,
-        notes,
-        runs: vec![a.id, b.id],
-    })
-}
-
-fn nothing_in_common(nothing: &NothingInCommon) -> anyhow::Error {
-    let list = |loads: &[String]| match loads {
-        [] => "no scored trial".to_string(),
-        [first] => first.clone(),
-        [first, more @ ..] => format!("{first}, and {} more", more.len()),
-    };
-    let differs = match nothing.differs.as_slice() {
-        [] => String::new(),
-        differs => format!(" They differ in {}.", differs.join(", ")),
-    };
-    BadArgument::error(format!(
-        "the runs have no load in common, so nothing can be compared.{differs} A has: {}. B has: {}. Record both with the same \
-         workload and connections",
-        list(&nothing.a),
-        list(&nothing.b)
-    ))
-}
-
-/// Why recorded runs say less.
-fn apart(a: &Run, b: &Run) -> String {
-    let minutes = a.started_unix_ms.abs_diff(b.started_unix_ms) as f64 / 60e3;
-    let time = if minutes < 120.0 { format!("{minutes:.0} minutes") } else { format!("{:.0} hours", minutes / 60.0) };
-    format!(
-        "the runs were made {time} apart. Whatever else changed on the machines meanwhile is part of the change, and the interval \
-         knows only how much trials differ within a run, not how much runs do. `prony compare --live STACK --knob NAME=VALUE` \
-         interleaves A and B in random order and is not fooled by that"
-    )
-}
-
-fn side(run: &Run) -> String {
-    let name = if run.stack.name.is_empty() { &run.stack.entry } else { &run.stack.name };
-    format!("run {} of {name}", run.id)
+    prony_stats::compare::of_records(&a, &b, &args.gates).map_err(|nothing| BadArgument::error(nothing.to_string()))
 }
 
 fn live(args: &CompareArgs, name: &str) -> Result<Comparison> {
@@ -196,36 +136,6 @@ fn live_notes(answers: &[Answer], measured: &[Measured], complete: bool) -> Vec<
     notes
 }
 
-fn notes_on(answers: &[Answer]) -> Vec<String> {
-    let mut notes = Vec::new();
-    for answer in answers {
-        let (doubtful, all) = answer.doubtful;
-        if doubtful > 0 {
-            notes.push(format!(
-                "{doubtful} of the {all} trials behind {} broke a validity gate, like `steady`",
-                answer.question
-            ));
-        }
-        if answer.generator_limited {
-            notes.push(format!(
-                "{}: the generator was the limit in most trials, so nothing is said about the stack; give it more CPUs, or see \
-                 `prony calibrate`",
-                answer.question
-            ));
-        }
-    }
-    notes
-}
-
-fn end_note(end: &RunEnd) -> Option<&'static str> {
-    match end {
-        RunEnd::Done => None,
-        RunEnd::Open => Some("was cut short"),
-        RunEnd::Interrupted => Some("was interrupted"),
-        RunEnd::Failed { .. } => Some("failed"),
-    }
-}
-
 fn history(args: &CompareArgs, folder: &Path) -> Result<Exit> {
     if !folder.is_dir() {
         bail!(BadArgument::error(format!("{} is no folder: name one that holds records (*.prony)", folder.display())));
@@ -239,24 +149,15 @@ fn history(args: &CompareArgs, folder: &Path) -> Result<Exit> {
             Err(e) => notes.push(format!("left out: {e}")),
         }
     }
-    let read = runs.len();
-    let (series, short) = series(runs);
-    if series.is_empty() {
+    let history = history_of(runs, notes);
+    if history.series.is_empty() {
         bail!(BadArgument::error(format!(
-            "{}: {read} runs can be read, and no load stands in {RUNS_MIN} of them, which a history needs; runs of one stack, \
+            "{}: {} runs can be read, and no load stands in {RUNS_MIN} of them, which a history needs; runs of one stack, \
              workload and number of connections make a series",
-            folder.display()
+            folder.display(),
+            history.runs
         )));
     }
-    if short > 0 {
-        notes.push(format!("{short} loads stand in fewer than {RUNS_MIN} runs and were left out"));
-    }
-    notes.push(
-        "E-divisive with a t-test at p < 0.001 over windows of 50 runs; changes below 5 % (errors: 0.1 points) are not told. Runs \
-         are taken as independent, so a slow drift may show as a step"
-            .to_string(),
-    );
-    let history = History { schema: SCHEMA.to_string(), mode: "history".to_string(), runs: read as u32, series, notes };
     let style = if std::io::stdout().is_terminal() { Style::Ansi } else { Style::Plain };
     print(&match args.json {
         true => prony_report::history::json(&history),

@@ -70,6 +70,13 @@ fn checks() -> Vec<Check> {
         readable("run-queue delay", "/proc/self/schedstat", "telling busy from waiting for a CPU"),
         readable("pressure (PSI)", "/proc/pressure/io", "stalls for disk and memory; boot with psi=1"),
         readable("TCP counters", "/proc/thread-self/net/netstat", "accept queue, retransmits, time-wait"),
+        check(
+            "TAP devices",
+            Path::new("/dev/net/tun").exists(),
+            "/dev/net/tun",
+            "labs whose links have a delay, where the kernel has no netem",
+            "",
+        ),
         state_folder(),
     ];
     checks.extend(tools());

@@ -4,6 +4,7 @@
 //! wired. Invariant: a level that cannot be set ends the run before any load is sent.
 
 mod keep;
+mod page;
 mod plan;
 mod runner;
 
@@ -61,7 +62,7 @@ fn result(planned: &Planned, keep: &Keep) -> ExperimentResult {
     let stack = &planned.stack;
     let ran = Ran {
         seed: keep.seed(),
-        stack: if stack.name.is_empty() { stack.entry.clone() } else { stack.name.clone() },
+        stack: stack.title().to_string(),
         entry: stack.path().first().map(|host| (*host).to_string()),
         notes: planned.notes.clone(),
     };
@@ -72,26 +73,15 @@ fn result(planned: &Planned, keep: &Keep) -> ExperimentResult {
 fn show(args: &RunArgs, result: &ExperimentResult, folder: &Path) -> Result<()> {
     let style = if std::io::stdout().is_terminal() { Style::Ansi } else { Style::Plain };
     print(&if args.json { shown::json(result) } else { shown::text(result, style) });
-    page(result, &folder.join("result.md"))?;
+    page::write(args, result, &folder.join("result.md"))?;
     write(&folder.join("result.json"), &shown::json(result))?;
     if let Some(path) = &args.md {
-        page(result, path)?;
+        page::write(args, result, path)?;
     }
     if !args.json {
         print(&format!("\nkept in {}", folder.display()));
     }
     Ok(())
-}
-
-/// A page, and its picture beside it.
-fn page(result: &ExperimentResult, path: &Path) -> Result<()> {
-    let picture = path.with_extension("svg");
-    let svg = shown::svg(result);
-    if let Some(svg) = &svg {
-        write(&picture, svg)?;
-    }
-    let name = picture.file_name().map(|name| name.to_string_lossy().into_owned());
-    write(path, &shown::markdown(result, name.as_deref().filter(|_| svg.is_some())))
 }
 
 /// Not valid when a cell is missing, or when the generator was the limit of most.

@@ -7,7 +7,6 @@ mod explain;
 use crate::BadArgument;
 use crate::Exit;
 use crate::cli::InventoryArgs;
-use crate::compare::differences;
 use crate::measure::LabGuard;
 use crate::output::print;
 use crate::progress::Progress;
@@ -18,6 +17,7 @@ use prony_model::comparison::Difference;
 use prony_model::input::nearest;
 use prony_model::run::Inventory;
 use prony_model::{Event, Gap, Stack};
+use prony_stats::compare::differences;
 use serde_json::{Value, json};
 
 /// Version of the JSON output.

@@ -3,37 +3,54 @@
 use crate::Exit;
 use crate::cli::{LabArgs, LabVerb};
 use crate::output::print;
-use crate::source;
+use crate::{network, source};
 use anyhow::{Context, Result, bail};
 use prony_lab::{Condition, LabState};
+use prony_model::{Host, Nanos, Stack};
 
 /// `prony lab`.
 pub(crate) fn run(args: &LabArgs) -> Result<Exit> {
     match &args.verb {
-        LabVerb::Up { lab, json } => up(lab, *json),
+        LabVerb::Up { lab, no_measure, json } => up(lab, !no_measure, *json),
         LabVerb::Down { id } => down(id.as_deref()),
         LabVerb::Ls { json } => ls(*json),
+        LabVerb::Wire { plan } => Ok(prony_lab::be_wire(plan).map(|()| Exit::Done)?),
     }
 }
 
-fn up(name: &str, json: bool) -> Result<Exit> {
+/// How long each link is measured.
+const LINK_TIME: Nanos = Nanos::from_millis(2000);
+
+fn up(name: &str, measure: bool, json: bool) -> Result<Exit> {
     let stack = source::stack(name)?;
     if stack.lab.is_none() {
         bail!("{name} has no [lab] section: prony does not bring it up");
     }
     let up = prony_lab::up(&stack, &|line| eprintln!("{line}"))?;
     let mut running = up.stack;
+    let (links, gaps) = if measure { network::of_links(&running, LINK_TIME) } else { Default::default() };
     running.lab = None;
     let file = prony_lab::folder(&up.id).join("stack.toml");
     std::fs::write(&file, toml::to_string(&running)?).with_context(|| format!("cannot write {}", file.display()))?;
     if json {
         print(&serde_json::to_string_pretty(
-            &serde_json::json!({ "id": up.id.as_str(), "file": file, "stack": running }),
+            &serde_json::json!({ "id": up.id.as_str(), "file": file, "stack": running, "links": links, "gaps": gaps }),
         )?);
     } else {
+        for line in prony_report::network::links(&links).into_iter().chain(gaps.iter().map(ToString::to_string)) {
+            print(&line);
+        }
+        print(&roles(&running));
         print(&format!("lab {} is up; its stack file is\n{}", up.id, file.display()));
     }
     Ok(Exit::Done)
+}
+
+/// Who runs on which CPU.
+fn roles(stack: &Stack) -> String {
+    let on = |(name, host): (&String, &Host)| Some(format!("{name} on {}", host.cpus.as_ref()?));
+    let roles: Vec<String> = stack.host.iter().filter_map(on).collect();
+    if roles.is_empty() { String::new() } else { format!("CPUs: {}", roles.join(", ")) }
 }
 
 fn down(id: Option<&str>) -> Result<Exit> {

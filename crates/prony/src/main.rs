@@ -15,10 +15,13 @@ mod load;
 mod load_plan;
 mod load_result;
 mod measure;
+mod network;
+mod origin;
 mod otlp;
 mod output;
 mod progress;
 mod report;
+mod serve;
 mod source;
 mod undo;
 mod watch;
@@ -73,9 +76,11 @@ fn main() -> ExitCode {
 
 fn is_bad_input(error: &anyhow::Error) -> bool {
     let lab = error.downcast_ref::<prony_lab::LabError>();
+    let web = error.downcast_ref::<prony_web::WebError>();
     error.is::<BadArgument>()
         || error.is::<prony_model::InputError>()
         || lab.is_some_and(|e| matches!(e, prony_lab::LabError::Stack { .. }))
+        || web.is_some_and(prony_web::WebError::is_bad_input)
 }
 
 fn run(cli: Cli) -> anyhow::Result<Exit> {
@@ -87,9 +92,11 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Tune(args) => measure::tune(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Network(args) => network::run(&args),
         Command::Inventory(args) => inventory::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Run(args) => experiment::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Undo(args) => undo::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -3,16 +3,16 @@
 use crate::BadArgument;
 use crate::Exit;
 use crate::cli::{ChoiceArgs, DiagnoseArgs, OutputArgs, ProveArgs, TargetArgs, TuneArgs};
-use crate::compare::differences;
 use crate::output::{print, write};
 use crate::progress::Progress;
 use crate::{aa, home, limit, load, report, source};
 use anyhow::{Context, Result, bail};
 use prony_lab::UpLab;
 use prony_model::diagnosis::Against;
-use prony_model::{Event, Knob, KnobId, Level, ProofVerdict, Run, RunEnd, Stack, Utc};
+use prony_model::{Event, Knob, KnobId, Level, ProofVerdict, Run, RunEnd, Stack};
 use prony_report::text::{self, Style};
 use prony_session::{Effort, Goal, Remedy, Session};
+use prony_stats::compare::differences;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) fn diagnose(args: &DiagnoseArgs) -> Result<Exit> {
         }
     };
     if let Some(good) = good {
-        hold_against(&mut measured.run, &good)?;
+        hold_against(&mut measured.run, &good);
     }
     finish(measured, &args.output)
 }
@@ -56,17 +56,16 @@ fn recorded(name: &str) -> Result<Run> {
 }
 
 /// Adds what differs from a good run to a diagnosis.
-fn hold_against(run: &mut Run, good: &Run) -> Result<()> {
+fn hold_against(run: &mut Run, good: &Run) {
     let against = Against {
         run: good.id.clone(),
         good_per_s: good.level(Level::At).map_or(0.0, |trial| trial.result.good_per_s),
-        settings: differences::between(good, run)?,
+        settings: differences::between(good, run),
         moved: prony_diagnose::moved(run, good),
     };
     if let Some(diagnosis) = &mut run.diagnosis {
         diagnosis.against = Some(against);
     }
-    Ok(())
 }
 
 /// `prony tune STACK`.
@@ -244,11 +243,9 @@ pub(crate) fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
 }
 
-/// `20261120-231501-1a2b`: sorts by time; the last part tells apart runs of the same second.
+/// The id of a run that this process starts.
 pub(crate) fn run_id(unix_ms: u64) -> String {
-    let Utc { year, month, day, hour, minute, second } = Utc::from_unix_ms(unix_ms);
-    let tail = (unix_ms % 1000 * 65 + u64::from(std::process::id())) & 0xffff;
-    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}-{tail:04x}")
+    Run::id_at(unix_ms, std::process::id())
 }
 
 /// `NAME=VALUE` or `HOST:NAME=VALUE`.
@@ -389,10 +386,5 @@ mod tests {
             let error = host(wrong).unwrap_err();
             assert!(error.is::<BadArgument>() && error.to_string().contains(said), "{error}");
         }
-    }
-
-    #[test]
-    fn ids_are_dates() {
-        assert!(run_id(1_795_217_701_000).starts_with("20261120-233501-"), "{}", run_id(1_795_217_701_000));
     }
 }

@@ -37,8 +37,7 @@ impl Progress {
     /// wants to stop sets `interrupted`.
     pub fn of_run(args: ProgressArgs, intervals: bool, interrupted: &Arc<AtomicBool>) -> Self {
         let able = !args.quiet && !args.no_tui && Terminal::is_there(environment("TERM").as_deref());
-        let face =
-            if able { Face::Waiting(Arc::clone(interrupted)) } else { Face::Lines(Lines::new(intervals)) };
+        let face = if able { Face::Waiting(Arc::clone(interrupted)) } else { Face::Lines(Lines::new(intervals)) };
         Self { quiet: args.quiet, face }
     }
 
@@ -59,7 +58,8 @@ impl Progress {
         if let Face::Waiting(interrupted) = &self.face {
             let title = command_line();
             let screen = StepsScreen::new(&title, Look::of(&environment));
-            let taken = Terminal::enter().ok().and_then(|terminal| Screen::begin(terminal, screen, Arc::clone(interrupted)));
+            let taken =
+                Terminal::enter().ok().and_then(|terminal| Screen::begin(terminal, screen, Arc::clone(interrupted)));
             self.face = taken.map_or_else(|| Face::Lines(Lines::new(true)), Face::Screen);
         }
         match &mut self.face {

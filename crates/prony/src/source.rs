@@ -2,11 +2,8 @@
 
 use crate::BadArgument;
 use anyhow::{Context, Result};
-use prony_model::{InputError, Stack};
+use prony_model::Stack;
 use std::path::Path;
-
-/// A stack file may build on another, which may build on another; more than this is a loop.
-const LAYERS_MAX: usize = 8;
 
 /// Reads what `name` names: a URL, a file, or a lab that ships with prony.
 pub(crate) fn stack(name: &str) -> Result<Stack> {
@@ -43,7 +40,7 @@ fn looks_like_an_address(name: &str) -> bool {
 }
 
 /// Files that a stack file names are named relative to it; from here on they are found from everywhere.
-fn anchor(stack: &mut Stack, folder: &Path) -> Result<()> {
+pub(crate) fn anchor(stack: &mut Stack, folder: &Path) -> Result<()> {
     let workload = &mut stack.workload;
     let tls = &mut workload.tls;
     let own = [&mut workload.body_file, &mut tls.ca_file, &mut tls.certificate_file, &mut tls.key_file];
@@ -57,21 +54,12 @@ fn anchor(stack: &mut Stack, folder: &Path) -> Result<()> {
 
 /// A stack file with the files it builds on, the base first.
 fn layers(path: &Path) -> Result<Vec<(String, String)>> {
-    let mut layers = Vec::new();
-    let mut next = Some(path.to_path_buf());
-    while let Some(path) = next {
-        if layers.len() == LAYERS_MAX {
-            let message = format!("more than {LAYERS_MAX} files build on each other with `base`; is it a circle?");
-            return Err(InputError::whole(&path.display().to_string(), message).into());
-        }
-        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let name = path.display().to_string();
-        let base = Stack::base_of(&name, &text)?;
-        next = base.map(|b| path.parent().map(|p| p.join(&b)).unwrap_or_else(|| b.into()));
-        layers.push((name, text));
-    }
-    layers.reverse();
-    Ok(layers)
+    let read = |path: &Path| -> Result<(String, String)> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok((path.display().to_string(), text))
+    };
+    let (file, text) = read(path)?;
+    Stack::layers(file, text, |file, base| read(&Path::new(file).with_file_name(base)))
 }
 
 #[cfg(test)]

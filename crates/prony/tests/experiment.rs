@@ -110,6 +110,56 @@ fn the_page_describes_every_key() {
     }
 }
 
+/// A factor of each kind that changes the lab or names a file.
+const PLACES: &str = r#"
+name = "places"
+stack = "STACKS/proxy-domains.toml"
+expectation = "only the delay is seen"
+design = "one-at-a-time"
+repeats = 1
+duration = "500ms"
+settle = "300ms"
+[[factor]]
+name = "names"
+workload = "feed.domains.file"
+levels = ["address.csv", "STACKS/32-domains.csv"]
+[[factor]]
+name = "overlay"
+lab = "overlay"
+levels = ["none", "vxlan"]
+[[factor]]
+name = "delay"
+lab = "client:link.delay"
+levels = ["as-found", "3ms"]
+[[factor]]
+name = "rules"
+lab = "lb:server.regex_rules"
+levels = ["as-found", 100]
+"#;
+
+#[test]
+fn needs_root_levels_may_be_files_overlays_links_and_rules() {
+    if !root("a lab") {
+        return;
+    }
+    let _alone = alone();
+    let folder = scratch();
+    std::fs::write(folder.path().join("address.csv"), "name\n10.77.0.20\n").expect("a scratch folder can be written");
+    let stacks = format!("{}/../../experiments/stacks", env!("CARGO_MANIFEST_DIR"));
+    let file = written(folder.path(), &PLACES.replace("STACKS", &stacks));
+    let said = prony_at(folder.path(), &["run", path(&file), "--json", "-q"]);
+    // 4: on a busy machine the generator may be the limit of most cells; they ran all the same.
+    assert!([0, 4].contains(&said.code), "{} {}", said.out, said.err);
+    let result = json(&said.out);
+    let cells = result["cells"].as_array().expect("a list");
+    assert_eq!((cells.len(), &result["done"]), (5, &serde_json::json!([5, 5])), "{result}");
+    for cell in cells {
+        assert!(cell["value"]["value"].as_f64().is_some_and(|v| v > 10.0) && cell["error_share"] == 0.0, "{cell}");
+    }
+    let p50_us = |number: usize| cells[number]["p50_us"].as_f64().expect("a number");
+    assert!(p50_us(3) >= 6_000.0, "3 ms there and 3 ms back: {}", cells[3]);
+}
+
 #[test]
 fn needs_root_a_level_that_a_host_refuses_ends_it_before_any_load() {
     if !root("a lab") {

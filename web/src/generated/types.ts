@@ -801,3 +801,195 @@ export interface LineView {
   /** Values at the moments of the chart; none where nothing was read. */
   values: (number | null)[];
 }
+
+/** A run in a list. */
+export interface RunSummary {
+  /** Id of the run. */
+  id: string;
+  /** The stack: its name, or its entry. */
+  stack: string;
+  /** Command line. */
+  command: string;
+  /** Start, in UTC. */
+  started: string;
+  /** Start in milliseconds since 1970. */
+  started_unix_ms: number;
+  /** Wall time in seconds; none when the run did not reach its end. */
+  wall_s: number | null;
+  /** `open`, `done`, `interrupted` or `failed`. */
+  end: string;
+  /** The result in one sentence. */
+  sentence: string;
+  /** How it is meant. */
+  tone: Tone;
+  /** Cause of the verdict; none when nothing was diagnosed. */
+  cause: string | null;
+  /** Host that the verdict names; empty when it names none. */
+  hop: string;
+  /** Good requests per second at the operating point. */
+  good_per_s: number | null;
+  /** The generator was the limit there: the stack carries at least this. */
+  generator_limited: boolean;
+  /** Median latency there. */
+  p50_us: number | null;
+  /** 99th percentile there. */
+  p99_us: number | null;
+  /** Share of failed requests there. */
+  error_share: number | null;
+  /** Trials so far. */
+  trials: number;
+  /** Good requests per second, trial by trial; of a single trial second by second. */
+  course: number[];
+  /** Tags that people gave it. */
+  tags: string[];
+}
+
+/** Several runs beside each other. */
+export interface ComparedView {
+  /** The runs; the first is what the others are held against. */
+  runs: ComparedRun[];
+  /** Each of the others against the first. */
+  against: RunAgainst[];
+}
+
+/** A run among others. */
+export interface ComparedRun {
+  /** Id of the run. */
+  id: string;
+  /** The stack: its name, or its entry. */
+  stack: string;
+  /** Start, in UTC. */
+  started: string;
+  /** The result in one sentence. */
+  sentence: string;
+  /** Key figures. */
+  figures: Figure[];
+  /** What it carried at which latency. */
+  loads: CarriedLoad[];
+  /** The latency distribution at the operating point; none when no request was timed. */
+  latency: LatencyCurve | null;
+}
+
+/** A load that a run carried. */
+export interface CarriedLoad {
+  /** The load in words. */
+  load: string;
+  /** Whether requests arrived at a rate of their own. */
+  open_loop: boolean;
+  /** Good requests per second. */
+  good_per_s: number;
+  /** Median latency. */
+  p50_us: number;
+  /** 99th percentile. */
+  p99_us: number;
+}
+
+/** A run against the first. */
+export interface RunAgainst {
+  /** Id of the run. */
+  run: string;
+  /** What was found, or why nothing could be compared. */
+  summary: string;
+  /** How it is meant. */
+  tone: Tone;
+  /** What the verdict is worth, and why; empty when nothing could be compared. */
+  worth: string;
+  /** How that is meant. */
+  worth_tone: Tone;
+  /** Metric by metric. */
+  changes: MetricChangeView[];
+  /** What else differs between the two. */
+  differences: string[];
+  /** What to know besides. */
+  notes: string[];
+}
+
+/** How one metric differs. */
+export interface MetricChangeView {
+  /** `rps`, `p50`, `p99`, `errors` or `cpu`. */
+  metric: string;
+  /** What it is called. */
+  title: string;
+  /** Of the first run, as text. */
+  a_text: string;
+  /** Of this run. */
+  b_text: string;
+  /** Relative change; none for a share, which changes by points. */
+  change: number | null;
+  /** Lower end of the 95 % interval. */
+  low: number | null;
+  /** Upper end. */
+  high: number | null;
+  /** Change and interval as text. */
+  text: string;
+  /** Smallest change that would have been found, as text; empty without an interval. */
+  detectable: string;
+  /** Trials on both sides, as text. */
+  trials: string;
+  /** The verdict in words. */
+  verdict: string;
+  /** How it is meant. */
+  tone: Tone;
+}
+
+/** Where the figures of many runs change. */
+export interface HistoryView {
+  /** Runs that were read. */
+  runs: number;
+  /** One for each load and metric. */
+  series: HistoryLine[];
+  /** What was left out, and how changes are found. */
+  notes: string[];
+}
+
+/** One metric at one load over many runs. */
+export interface HistoryLine {
+  /** Stack and load, in words. */
+  label: string;
+  /** `rps`, `p50`, `p99`, `errors` or `cpu`. */
+  metric: string;
+  /** What it is called. */
+  title: string;
+  /** Unit of the values. */
+  unit: ChartUnit;
+  /** Runs in order of time. */
+  runs: string[];
+  /** A value for each of them. */
+  values: number[];
+  /** Where it changed. */
+  changes: HistoryStep[];
+}
+
+/** A run from which on a metric is another. */
+export interface HistoryStep {
+  /** Id of the first run after the change. */
+  run: string;
+  /** Its place in the line, from 0. */
+  index: number;
+  /** Mean before. */
+  from: number;
+  /** Mean after. */
+  to: number;
+  /** What changed, in words. */
+  text: string;
+  /** Whether it is for the worse. */
+  worse: boolean;
+}
+
+/** A run while it goes on. */
+export interface LiveView {
+  /** What was found so far; without the timeline, the inventory and the commands, which come with the report. */
+  report: ReportData;
+  /** What happened, the newest last. */
+  happened: HappenedView[];
+}
+
+/** Something that happened during a run. */
+export interface HappenedView {
+  /** Seconds since the start of the run. */
+  at_s: number;
+  /** What, in a line. */
+  text: string;
+  /** How it is meant. */
+  tone: Tone;
+}

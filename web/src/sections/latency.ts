@@ -18,7 +18,7 @@ export function latency(data: ReportData): HTMLElement | null {
     "latency",
     t.latency.title,
     t.latency.lead,
-    drawn(data.latency),
+    latencyCurves(data.latency),
     table(t.latency.percentiles, [t.latency.of, `>${t.words.requests}`, ">p50", ">p75", ">p90", ">p99", ">p99.9", ">p99.99", `>${t.latency.max}`], data.latency.map((l) => [l.name, count(l.count), ...l.usual])),
     over,
   );
@@ -63,7 +63,8 @@ function cells(column: HeatColumn, edges_us: HeatView["edges_us"], y: Scale, lef
 const mark = (column: HeatColumn, y: Scale, left: number, wide: number) =>
   s("line", { class: "heat-mark", x1: left.toFixed(1), x2: (left + wide).toFixed(1), y1: y(column.p99_us).toFixed(1), y2: y(column.p99_us).toFixed(1) });
 
-function drawn(curves: LatencyCurve[]): HTMLElement {
+/** Distributions in one drawing; the kind of each is its class. */
+export function latencyCurves(curves: LatencyCurve[]): HTMLElement {
   const label = `${t.latency.percentiles}: ${curves.map((c) => `${c.name}: p50 ${c.usual[0]}, p99 ${c.usual[3]}`).join("; ")}`;
   return figure(
     label,

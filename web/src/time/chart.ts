@@ -93,7 +93,9 @@ export class TimeChart {
       const { variable, dash } = look(i, line.name, stacked);
       const value = h("span", { class: "value" }, "");
       this.values.push(value);
-      const swatch = h("i", { class: `swatch${dash.length > 0 ? " dashed" : ""}`, style: `--tint: var(--${variable})` });
+      const swatch = h("i", { class: `swatch${dash.length > 0 ? " dashed" : ""}` });
+      // Not as an attribute: pages of a server allow no style of that kind.
+      swatch.style.setProperty("--tint", `var(--${variable})`);
       const button = h("button", { type: "button", "aria-pressed": "true", title: t.series.hide }, swatch, line.name, value);
       button.addEventListener("click", () => this.toggle(i, button));
       return button;

@@ -1,5 +1,5 @@
-//! A look at the report page in a real browser: every sample run must draw, also the hostile one, and the report of a recorded
-//! run is used as a reader uses it (`web/e2e/`).
+//! A look at the pages in a real browser: every sample run must draw, also the hostile one; the report of a recorded run and
+//! the pages of `prony serve` are used as a reader uses them (`web/e2e/`).
 //!
 //! It looks at the document after the scripts ran, not at pixels: that the page looks good is for a person to say.
 
@@ -15,10 +15,13 @@ const SAMPLES: &[&str] = &["whole", "only_url", "interrupted", "no_proof", "only
 /// A recorded run that has every part that a reader uses: a walk, series of four hosts, flame graphs, interventions.
 const RECORDED: &str = "testdata/runs/overlay-encapsulation.s2.prony";
 
+/// What the pages of `prony serve` are shown over.
+const RUNS: &str = "testdata/runs";
+
 /// Longest time for one page. A guess: a page takes about a second.
 const BROWSER_SECONDS_MAX: &str = "60";
 
-/// Draws every sample in chromium, then uses the report of a recorded run.
+/// Draws every sample in chromium, then uses the report of a recorded run and the pages of `prony serve`.
 pub(super) fn run(root: &Path) -> anyhow::Result<Outcome> {
     if !succeeds(Command::new("chromium").arg("--version")) {
         return Ok(Outcome::Noted("not looked at: there is no chromium; run scripts/setup.sh test".to_string()));
@@ -52,7 +55,7 @@ fn look(root: &Path, folder: &Path, sample: &str) -> anyhow::Result<()> {
     drawn(&String::from_utf8_lossy(&output.stdout)).with_context(|| format!("sample `{sample}`"))
 }
 
-/// Opens it, walks the chain, zooms, searches, saves, changes theme and language, asks axe, prints.
+/// Opens them, walks the chain, zooms, searches, saves, compares, starts an experiment and looks on, asks axe, prints.
 fn used(root: &Path, folder: &Path) -> anyhow::Result<()> {
     let page = folder.join("recorded.html");
     let mut make = Command::new(target(root).join("debug/prony"));
@@ -60,7 +63,10 @@ fn used(root: &Path, folder: &Path) -> anyhow::Result<()> {
     must(make.stdout(Stdio::null()), "repeat it")?;
     let web = root.join("web");
     install(&web)?;
-    must(npm(&web).args(["run", "e2e"]).env("PRONY_PAGE", &page), "repeat it in web/ with PRONY_PAGE=report.html")?;
+    let mut use_them = npm(&web);
+    use_them.args(["run", "e2e"]).env("PRONY_PAGE", &page);
+    use_them.env("PRONY_BIN", target(root).join("debug/prony")).env("PRONY_RUNS", root.join(RUNS));
+    must(&mut use_them, "repeat it in web/ with PRONY_PAGE=report.html, PRONY_BIN and PRONY_RUNS")?;
     Ok(())
 }
 

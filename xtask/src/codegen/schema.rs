@@ -59,6 +59,12 @@ pub(super) const DOCUMENTS: &[Document] = &[
         sources: &["prony-model/src/comparison.rs", "prony-model/src/proof.rs"],
         sentences: &[],
     },
+    Document {
+        id: prony_model::network::SCHEMA,
+        roots: &["NetworkReport"],
+        sources: &["prony-model/src/network.rs", "prony-model/src/gap.rs"],
+        sentences: &[],
+    },
 ];
 
 /// Types that are written as text, by an own `Serialize`.

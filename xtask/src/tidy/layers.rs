@@ -17,10 +17,11 @@ const LAYERS: &[(&str, Option<&[&str]>)] = &[
     ("prony-record", Some(&["prony-model"])),
     ("prony-lab", Some(&["prony-model", "prony-tool"])),
     ("prony-diagnose", Some(&["prony-model", "prony-stats"])),
-    ("prony-agent", Some(&["prony-model", "prony-stats", "prony-load", "prony-probe", "prony-tune"])),
+    ("prony-agent", Some(&["prony-model", "prony-stats", "prony-load", "prony-probe", "prony-tune", "prony-tool"])),
     ("prony-session", Some(&["prony-model", "prony-stats", "prony-diagnose", "prony-record", "prony-agent"])),
     ("prony-report", Some(&["prony-model", "prony-stats"])),
     ("prony-tui", Some(&["prony-model", "prony-stats", "prony-report"])),
+    ("prony-web", Some(&["prony-model", "prony-tool", "prony-stats", "prony-record", "prony-report"])),
     ("prony", None),
 ];
 

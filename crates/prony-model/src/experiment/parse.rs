@@ -38,6 +38,8 @@ struct File {
     stack: String,
     expectation: String,
     #[serde(default)]
+    unseen: String,
+    #[serde(default)]
     find: Find,
     #[serde(default)]
     design: Design,
@@ -163,6 +165,7 @@ fn experiment(written: &File, factors: Vec<Factor>, rows: Vec<Row>) -> Result<Ex
         about: written.about.trim().to_string(),
         stack: written.stack.clone(),
         expectation: written.expectation.trim().to_string(),
+        unseen: written.unseen.trim().to_string(),
         find: written.find,
         design: written.design,
         repeats,
@@ -427,7 +430,7 @@ somaxconn = 8192
                 ("expectation", "repeats = 0\nexpectation"),
             ],
             expect![[r#"
-                e.toml:4: unknown field `expectaton`, expected one of `name`, `about`, `stack`, `expectation`, `find`, `design`, `repeats`, `seed`, `placebo`, `duration`, `settle`, `budget`, `slo`, `vary`, `until`, `same`, `factor`, `row`, `expect`, `plot`; did you mean `expectation`?
+                e.toml:4: unknown field `expectaton`, expected one of `name`, `about`, `stack`, `expectation`, `unseen`, `find`, `design`, `repeats`, `seed`, `placebo`, `duration`, `settle`, `budget`, `slo`, `vary`, `until`, `same`, `factor`, `row`, `expect`, `plot`; did you mean `expectation`?
                 e.toml:9: unknown field `level`, expected one of `name`, `knob`, `workload`, `lab`, `levels`; did you mean `levels`?
                 e.toml:11: factor `log`: `nginx.acces_log` is no knob; there are nginx.upstream_keepalive, nginx.access_log, nginx.worker_processes, nginx.worker_connections, nginx.backlog, cgroup.cpu_quota, cpu_affinity, sysctl.NAME, rps_cpus.INTERFACE, link_rate.INTERFACE; did you mean `nginx.access_log`?
                 e.toml:11: factor `log` names 0 things to vary: write one of `knob`, `workload` or `lab`

@@ -6,6 +6,9 @@ use super::{Experiment, Factor, Setting};
 use crate::input::nearest;
 use crate::{Knob, KnobId, Stack};
 
+/// Keys of a lab that belong to no host.
+const OF_THE_LAB: [&str; 2] = ["overlay", "switch"];
+
 /// What a factor varies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -48,6 +51,9 @@ impl Factor {
             }
             (None, Some(key), _) if key == "path" => Ok(Target::Path),
             (None, Some(key), _) => Ok(Target::Key([vec!["workload".to_string()], keys(key)].concat())),
+            (None, None, Some(key)) if OF_THE_LAB.contains(&key.as_str()) => {
+                Ok(Target::Key(vec!["lab".to_string(), key.clone()]))
+            }
             (None, None, Some(place)) => {
                 let form =
                     || format!("`{place}` names no key of a lab's host: write HOST:KEY, like `lb:server.workers`");
@@ -118,8 +124,8 @@ fn value(setting: &Setting) -> toml::Value {
 fn with(stack: &Stack, keys: &[String], value: toml::Value) -> Result<Stack, String> {
     if keys.first().is_some_and(|key| key == "lab") {
         let hosts = stack.lab.as_ref().ok_or("the stack has no `[lab]`: only labs are built anew")?;
-        let host = keys.get(2).map(String::as_str).unwrap_or_default();
-        if !hosts.host.contains_key(host) {
+        let host = keys.get(2).map(String::as_str).filter(|_| keys.get(1).is_some_and(|key| key == "host"));
+        if let Some(host) = host.filter(|host| !hosts.host.contains_key(*host)) {
             let names: Vec<&str> = hosts.host.keys().map(String::as_str).collect();
             return Err(format!("the lab has no host `{host}`; it has {}", names.join(", ")));
         }
@@ -190,6 +196,8 @@ addr = "10.77.0.30"
         let lab = apply("lab = \"lb:server.workers\"\nlevels = [4]").unwrap().stack;
         assert_eq!(lab.lab.unwrap().host["lb"].server.as_ref().unwrap().workers, Some(4));
         assert_eq!(lab.host["db"].dsn, stack.host["db"].dsn, "a password is kept, though it is never written");
+        let overlay = apply("lab = \"overlay\"\nlevels = [\"vxlan\"]").unwrap().stack.lab.unwrap().overlay;
+        assert_eq!(overlay, Some(crate::lab::Overlay::Vxlan));
         assert_eq!(apply("lab = \"lb:cpus\"\nlevels = [\"0-1\"]").unwrap().stack.host["lb"].cpus, "0-1".parse().ok());
     }
 
@@ -216,7 +224,7 @@ addr = "10.77.0.30"
         fails(
             "lab = \"lb:server.wrkers\"\nlevels = [1]",
             expect![
-                "factor `f`, level `1`: unknown field `wrkers`, expected one of `kind`, `workers`, `worker_connections`, `access_log`, `upstream_keepalive`, `backlog`, `gzip_level`, `pool`, `questions`, `contended_rows`, `index`, `synchronous_commit`, `max_connections`, `error_log`, `worker_cpus`, `buffers_kib`, `requests_per_s_max`, `delay`; did you mean `workers`?"
+                "factor `f`, level `1`: unknown field `wrkers`, expected one of `kind`, `workers`, `worker_connections`, `access_log`, `upstream_keepalive`, `backlog`, `sendfile`, `tcp_nopush`, `domains`, `map_lines`, `regex_rules`, `gzip_level`, `pool`, `questions`, `contended_rows`, `index`, `synchronous_commit`, `max_connections`, `error_log`, `worker_cpus`, `buffers_kib`, `requests_per_s_max`, `delay`; did you mean `workers`?"
             ],
         );
         fails(

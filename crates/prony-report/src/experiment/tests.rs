@@ -116,11 +116,22 @@ fn no_effect_is_a_result() {
 
 #[test]
 fn a_page_has_its_table_and_names_its_picture() {
-    let page = markdown(&result(&[1000.0, 1500.0, 1000.0]), Some("a.svg"));
+    let text = |text: &str| text.to_string();
+    let origin = Origin {
+        command: text("prony run a.toml"),
+        machine: text("2 CPUs"),
+        by: text("prony 0.1.0"),
+        at: text("2026-11-22"),
+    };
+    let mut result = result(&[1000.0, 1500.0, 1000.0]);
+    result.experiment.unseen = text("32 cores");
+    let page = markdown(&result, Some("a.svg"), &origin);
+    assert!(page.contains("## What cannot be seen here\n\n32 cores"), "{page}");
+    assert!(page.contains("2026-11-22 by prony 0.1.0 with `prony run a.toml`, on 2 CPUs; seed 7."), "{page}");
     for want in ["# keepalive", "## Expected", "| keepalive |", "![keepalive](a.svg)", "NOT as expected", "- a note"] {
         assert!(page.contains(want), "{want} is missing: {page}");
     }
-    assert!(json(&result(&[1000.0, 1500.0, 1000.0])).contains("\"schema\": \"prony.experiment/1\""));
+    assert!(json(&result).contains("\"schema\": \"prony.experiment/1\""));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! It adds nothing up: the page does, so that stacks and list cannot differ.
 
-use crate::typescript::view;
+use crate::typed::view;
 use prony_model::{Run, Stacks};
 use std::collections::BTreeMap;
 

@@ -55,7 +55,7 @@ fn sentence_of_verdict(run: &Run, verdict: &Verdict) -> (String, Tone) {
 
 fn sentence_of_load(run: &Run, trial: &Trial) -> String {
     let result = &trial.result;
-    let target = if run.stack.name.is_empty() { &run.stack.entry } else { &run.stack.name };
+    let target = run.stack.title();
     if result.completed == 0 {
         return format!("No request to {target} was answered ({} failed).", number::count(result.errors.total()));
     }

@@ -6,7 +6,7 @@
 use super::finite;
 use super::headline::operating_point;
 use crate::number;
-use crate::typescript::view;
+use crate::typed::view;
 use prony_model::metric::*;
 use prony_model::run::{Purpose, Trial};
 use prony_model::{Host, Run, SeriesSet, Window};

@@ -53,7 +53,7 @@ pub(super) fn tone(verdict: LimitVerdict) -> Tone {
 
 /// The result in a sentence or two.
 pub(super) fn sentence(run: &Run, found: &LimitReport) -> String {
-    let target = if run.stack.name.is_empty() { &run.stack.entry } else { &run.stack.name };
+    let target = run.stack.title();
     let left_out = found.left_out.len();
     match found.verdict {
         LimitVerdict::Died => {

@@ -9,7 +9,7 @@ mod heat;
 mod load;
 mod thin;
 
-use crate::typescript::{view, words};
+use crate::typed::{Types, view, words};
 use prony_model::Run;
 
 words! {
@@ -174,10 +174,10 @@ pub(super) fn of(run: &Run) -> TimelineView {
     TimelineView { bands: load::bands(run), charts, heat: heat::of(run) }
 }
 
-/// TypeScript of every type above.
-pub(super) fn typescript(out: &mut String) {
-    words_typescript(out);
-    structs_typescript(out);
+/// Every type above.
+pub(super) fn declare(types: &mut Types) {
+    declare_words(types);
+    declare_structs(types);
 }
 
 /// The hop of the verdict, the path, the generator.

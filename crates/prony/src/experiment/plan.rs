@@ -66,9 +66,13 @@ impl Planned {
         stack.owned |= args.owned;
         let seed = args.seed.or(experiment.seed);
         let effort = if args.quick { Effort::quick() } else { Effort::default() };
-        let cells = cells(&experiment, &stack, &file, &text)?;
-        let notes =
-            if args.quick { vec!["short trials (--quick): intervals are wider".to_string()] } else { Vec::new() };
+        let (cells, missing) = cells(&experiment, &stack, &args.experiment, &text)?;
+        // What is not installed matters when it runs.
+        if let Some(missing) = missing.first().filter(|_| !args.plan) {
+            return Err(BadArgument::error(missing.clone()));
+        }
+        let short = args.quick.then(|| "short trials (--quick): intervals are wider".to_string());
+        let notes = short.into_iter().chain(missing).collect();
         Ok(Self { experiment, stack, cells, effort, seed, notes })
     }
 
@@ -132,17 +136,22 @@ fn beside(experiment: &Path, stack: &str) -> String {
     path.map_or_else(|| stack.to_string(), |path| path.display().to_string())
 }
 
-fn cells(experiment: &Experiment, stack: &Stack, file: &str, text: &str) -> Result<Vec<PlannedCell>> {
+/// The cells, and for each lab that a program is missing for, a sentence.
+fn cells(experiment: &Experiment, stack: &Stack, path: &Path, text: &str) -> Result<(Vec<PlannedCell>, Vec<String>)> {
+    let file = path.display().to_string();
+    let mut missing = Vec::new();
     let mut labs: Vec<Stack> = Vec::new();
     let mut planned = Vec::new();
     let cells = experiment.cells();
     let placebo = cells.first().filter(|_| experiment.placebo);
     for (number, cell) in cells.iter().chain(placebo).enumerate() {
-        let applied = experiment.apply(stack, cell).map_err(|message| mistake(file, text, message))?;
+        let mut applied = experiment.apply(stack, cell).map_err(|message| mistake(&file, text, message))?;
+        // Files that a level names stand beside the experiment; those of the stack were found already.
+        source::anchor(&mut applied.stack, path.parent().unwrap_or(Path::new("")))?;
         let lab = Stack { workload: Workload::default(), ..applied.stack.clone() };
         let group = labs.iter().position(|known| *known == lab).unwrap_or(labs.len());
         if group == labs.len() {
-            check_lab(&applied.stack, &experiment.label(cell))?;
+            missing.extend(check_lab(&applied.stack, &experiment.label(cell))?);
             labs.push(lab);
         }
         let plan = load::plan_of(&applied.stack, 0)?;
@@ -151,14 +160,17 @@ fn cells(experiment: &Experiment, stack: &Stack, file: &str, text: &str) -> Resu
         let label = format!("{}{again}", experiment.label(cell));
         planned.push(PlannedCell { label, stack: applied.stack, knobs: applied.knobs, plan, group });
     }
-    Ok(planned)
+    Ok((planned, missing))
 }
 
-/// Not being root is no mistake of the file: it is told when the lab is to be built.
-fn check_lab(stack: &Stack, label: &str) -> Result<()> {
+/// Not being root is no mistake of the file: it is told when the lab is to be built. Nor is a program that is missing, which is
+/// given back.
+fn check_lab(stack: &Stack, label: &str) -> Result<Option<String>> {
+    let cannot = |e: LabError| format!("the lab of the cell `{label}` cannot be built: {e}");
     match stack.lab.as_ref().map(|_| prony_lab::check(stack)) {
-        None | Some(Ok(()) | Err(LabError::NotRoot)) => Ok(()),
-        Some(Err(e)) => Err(BadArgument::error(format!("the lab of the cell `{label}` cannot be built: {e}"))),
+        None | Some(Ok(()) | Err(LabError::NotRoot)) => Ok(None),
+        Some(Err(e @ LabError::ToolMissing { .. })) => Ok(Some(cannot(e))),
+        Some(Err(e)) => Err(BadArgument::error(cannot(e))),
     }
 }
 
@@ -196,6 +208,7 @@ pub(super) fn table(planned: &Planned) -> String {
         time(seconds),
         experiment.expectation
     ));
+    planned.notes.iter().for_each(|note| out.push_str(&format!("note: {note}\n")));
     out
 }
 

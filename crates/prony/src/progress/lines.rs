@@ -1,7 +1,7 @@
 //! Progress as lines; on a terminal a running trial is shown on one line that is overwritten.
 
 use prony_model::{Event, Gap};
-use prony_tui::Closing;
+use prony_report::text::Closing;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 

@@ -295,3 +295,27 @@ fn both_kinds_of_comparison_fit_their_schema() {
     let history = History { schema: String::new(), mode, runs: 1, series: vec![series], notes: vec![] };
     assert_eq!(check("prony.compare/1", serde_json::to_value(history).unwrap()), [""; 0]);
 }
+
+#[test]
+fn a_network_fits_its_schema() {
+    use prony_model::network::{CpuCost, Leg, NetworkReport, PacketsSeen, RoundTrip, StreamSeen};
+    let cost =
+        CpuCost { softirq_ms_per_gbit: Some(1.5), softirq_share: [("0".into(), 0.5)].into(), ..CpuCost::default() };
+    let stream = StreamSeen { retransmits_per_s: Some(1.0), cost: cost.clone(), ..StreamSeen::default() };
+    let leg = Leg {
+        stream_there: Some(stream),
+        packets: vec![PacketsSeen { cost, ..PacketsSeen::default() }],
+        round_trip: Some(RoundTrip { p50_us: Some(1.0), ..RoundTrip::default() }),
+        ..Leg::default()
+    };
+    let report = NetworkReport {
+        cpus: [("lb".to_string(), "0".to_string())].into(),
+        legs: vec![leg],
+        gaps: vec![Gap::new("f", "lb", "r")],
+        ..NetworkReport::default()
+    };
+    let mut value = serde_json::to_value(report).unwrap();
+    assert_eq!(check("prony.network/1", value.clone()), [""; 0]);
+    value["legs"][0]["from"] = json!(1);
+    assert_eq!(check("prony.network/1", value).len(), 1);
+}

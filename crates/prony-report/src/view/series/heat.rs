@@ -19,7 +19,8 @@ pub(super) fn of(run: &Run) -> HeatView {
     let (Some(first), Some(last)) = (ends(0.0).min(), ends(1.0).max()) else {
         return HeatView { edges_us: Vec::new(), columns: Vec::new() };
     };
-    let edges_us: Vec<f64> = (first..=last + 1).map(|class| 10f64.powf(f64::from(class) / CLASSES_PER_DECADE)).collect();
+    let edges_us: Vec<f64> =
+        (first..=last + 1).map(|class| 10f64.powf(f64::from(class) / CLASSES_PER_DECADE)).collect();
     let columns = seen.iter().map(|(trial, latency)| column(trial, latency, &edges_us)).collect();
     HeatView { edges_us, columns }
 }
@@ -73,12 +74,15 @@ mod tests {
 
     #[test]
     fn a_column_stands_where_its_trial_was_and_tells_where_its_answers_lie() {
-        let heat = heat(vec![trial(1, &[100, 100, 100, 9_000]), trial(0, &[1_000])]);
-        assert_eq!(heat.columns.iter().map(|c| (c.trial, c.from_s, c.to_s)).collect::<Vec<_>>(), [(0, 0.0, 0.5), (1, 1.0, 1.5)]);
+        let heat = heat(vec![trial(1, &[110, 110, 110, 9_500]), trial(0, &[1_100])]);
+        assert_eq!(
+            heat.columns.iter().map(|c| (c.trial, c.from_s, c.to_s)).collect::<Vec<_>>(),
+            [(0, 0.0, 0.5), (1, 1.0, 1.5)]
+        );
         let class_of = |us: f64| heat.edges_us.windows(2).position(|edge| edge[0] <= us && us < edge[1]).unwrap();
-        assert_eq!(heat.columns[1].shares[class_of(101.0)], 0.75);
-        assert_eq!(heat.columns[1].shares[class_of(9_000.0)], 0.25);
-        assert_eq!(heat.columns[0].shares[class_of(1_001.0)], 1.0);
+        assert_eq!(heat.columns[1].shares[class_of(110.0)], 0.75);
+        assert_eq!(heat.columns[1].shares[class_of(9_500.0)], 0.25);
+        assert_eq!(heat.columns[0].shares[class_of(1_100.0)], 1.0);
     }
 
     #[test]

@@ -3,7 +3,6 @@
 //! It does not say which of them explains a change. Invariant: names that a lab makes anew each time (its id in namespaces,
 //! groups and paths) are no difference.
 
-use anyhow::{Context, Result};
 use prony_model::Run;
 use prony_model::comparison::Difference;
 use prony_model::run::Inventory;
@@ -11,12 +10,12 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything that differs, in order of name; hosts with the same difference in one entry.
-pub(crate) fn between(a: &Run, b: &Run) -> Result<Vec<Difference>> {
-    Ok(grouped(&facts(a)?, &facts(b)?))
+pub fn between(a: &Run, b: &Run) -> Vec<Difference> {
+    grouped(&facts(a), &facts(b))
 }
 
 /// The same of hosts that stand for each other: the name to show, and both sides.
-pub(crate) fn of_hosts(pairs: &[(String, &Inventory, &Inventory)]) -> Vec<Difference> {
+pub fn of_hosts(pairs: &[(String, &Inventory, &Inventory)]) -> Vec<Difference> {
     let side = |of: fn(&(String, &Inventory, &Inventory)) -> BTreeMap<String, String>| {
         let facts = pairs
             .iter()
@@ -42,16 +41,16 @@ fn grouped(of_a: &Facts, of_b: &Facts) -> Vec<Difference> {
 type Facts = BTreeMap<(String, Option<String>), String>;
 
 /// Every leaf of the stack, every fact of the inventory.
-fn facts(run: &Run) -> Result<Facts> {
+fn facts(run: &Run) -> Facts {
     let mut facts = BTreeMap::from([(("prony".to_string(), None), run.version.clone())]);
-    let stack = serde_json::to_value(&run.stack).context("the stack has no JSON form")?;
+    let stack = serde_json::to_value(&run.stack).expect("the keys of a stack are strings");
     leaves("stack", &stack, &mut facts);
     for host in &run.inventory {
         for (fact, value) in &host.facts {
             facts.insert((fact.clone(), Some(host.host.clone())), without_lab_id(value));
         }
     }
-    Ok(facts)
+    facts
 }
 
 fn leaves(path: &str, value: &Value, facts: &mut Facts) {
@@ -109,8 +108,8 @@ mod tests {
 
     #[test]
     fn what_differs_is_told_once_and_lab_names_are_no_difference() {
-        assert_eq!(between(&run(64, "07a4", "6.1"), &run(64, "ffe0", "6.1")).unwrap(), []);
-        let found = between(&run(64, "07a4", "6.1"), &run(128, "ffe0", "6.2")).unwrap();
+        assert_eq!(between(&run(64, "07a4", "6.1"), &run(64, "ffe0", "6.1")), []);
+        let found = between(&run(64, "07a4", "6.1"), &run(128, "ffe0", "6.2"));
         let words: Vec<String> =
             found.iter().map(|d| format!("{} {:?} {:?} {:?}", d.what, d.hosts, d.a, d.b)).collect();
         assert_eq!(
@@ -126,7 +125,7 @@ mod tests {
     fn a_key_of_one_side_is_a_difference() {
         let (a, mut b) = (run(64, "07a4", "6.1"), run(64, "07a4", "6.1"));
         b.inventory[0].facts.insert("nginx.version".into(), "1.22".into());
-        let found = between(&a, &b).unwrap();
+        let found = between(&a, &b);
         assert_eq!((found.len(), found[0].a.as_deref(), found[0].b.as_deref()), (1, None, Some("1.22")));
         assert_eq!(without_lab_id("prony-"), "prony-");
         assert_eq!(without_lab_id("prony-\u{e4}\u{e4}\u{e4}"), "prony-\u{e4}\u{e4}\u{e4}");
