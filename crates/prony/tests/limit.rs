@@ -88,7 +88,12 @@ fn alone() -> MutexGuard<'static, ()> {
 fn limit(manner: Manner, path: &str, words: &[&str]) -> Option<Said> {
     // Each search has a server of its own, which lives as long as it is to.
     let url = || format!("{}{path}", server(manner));
-    let search = |_| prony(&[&["limit", &url(), "--quick", "-q", "--json", "--seed", "7"], words].concat());
+    let record = words.iter().skip_while(|word| **word != "--record").nth(1);
+    let search = |_| {
+        // The record of a search that was disturbed would stand in the way of the next.
+        record.into_iter().for_each(|path| drop(std::fs::remove_file(path)));
+        prony(&[&["limit", &url(), "--quick", "-q", "--json", "--seed", "7"], words].concat())
+    };
     let disturbed = |said: &Said| {
         serde_json::from_str::<Value>(&said.out).is_ok_and(|found| found["verdict"] == "generator-limited")
     };
