@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Runs of one page of the list.
+/// Runs that the list gives unless asked for another number, and at most. Guesses: a few screens, and an answer of a megabyte.
 const PAGE: u32 = 50;
 const PAGE_MAX: u32 = 500;
 /// Runs that can be compared at once. A guess: so many lines of one drawing can still be told apart.
