@@ -14,6 +14,18 @@ pub(crate) const PORT: u16 = 80;
 
 /// The port that a kind of server listens on.
 pub(crate) fn port(kind: ServerKind) -> u16 {
+    store(kind).map_or(PORT, |store| store.port)
+}
+
+/// How a database or a cache is reached.
+pub(crate) struct Store {
+    pub port: u16,
+    /// From its own host.
+    pub dsn: &'static str,
+}
+
+/// None for what speaks HTTP, and for no server.
+pub(crate) fn store(kind: ServerKind) -> Option<Store> {
     match kind {
         ServerKind::NginxProxy
         | ServerKind::NginxFiles
@@ -23,9 +35,9 @@ pub(crate) fn port(kind: ServerKind) -> u16 {
         | ServerKind::NodeFiles
         | ServerKind::JvmFiles
         | ServerKind::ChainApp
-        | ServerKind::None => PORT,
-        ServerKind::Postgres => 5432,
-        ServerKind::Redis => 6379,
+        | ServerKind::None => None,
+        ServerKind::Postgres => Some(Store { port: 5432, dsn: "postgresql://app@127.0.0.1/app" }),
+        ServerKind::Redis => Some(Store { port: 6379, dsn: "redis://127.0.0.1:6379" }),
     }
 }
 

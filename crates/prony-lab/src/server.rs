@@ -4,7 +4,7 @@
 //! configuration and listens; whether it answers is `ready`'s question.
 
 use crate::error::file;
-use crate::plan::{PlannedHost, software_name};
+use crate::plan::{PlannedHost, software_name, store};
 use crate::state::{State, Thing};
 use crate::sys::{self, Seat};
 use crate::tool::find;
@@ -155,19 +155,7 @@ pub(crate) fn describe(ground: &Ground, id: &LabId, planned: &PlannedHost, host:
     host.software = Some(software);
     host.config = Some(text(home.dir.join(config_name(server.kind))));
     host.process = Some(ProcessRef::Cgroup(cgroup::reference(id, &planned.name)));
-    host.dsn = match server.kind {
-        ServerKind::Postgres => Some("postgresql://app@127.0.0.1/app".to_string()),
-        ServerKind::Redis => Some("redis://127.0.0.1:6379".to_string()),
-        ServerKind::NginxProxy
-        | ServerKind::NginxFiles
-        | ServerKind::HaproxyDelay
-        | ServerKind::HaproxyProxy
-        | ServerKind::HttpdFiles
-        | ServerKind::NodeFiles
-        | ServerKind::JvmFiles
-        | ServerKind::ChainApp
-        | ServerKind::None => None,
-    };
+    host.dsn = store(server.kind).map(|store| store.dsn.to_string());
     if server.kind == ServerKind::HaproxyProxy {
         host.status = Some(text(home.dir.join("haproxy.sock")));
     }

@@ -283,8 +283,7 @@ impl Rows<'_> {
     }
 
     fn named(&self, name: &str, columns: usize) -> Line<'static> {
-        let name = format!(" {name}");
-        Line::from(Span::styled(format!("{name:<columns$}"), self.look.label()))
+        parts::named(name, columns, self.look)
     }
 }
 

@@ -60,6 +60,12 @@ pub(crate) fn draw(frame: &mut Frame<'_>, rows: &[Line<'static>]) {
     }
 }
 
+/// The begin of a row: its name, which takes so many columns.
+pub(crate) fn named(name: &str, columns: usize, look: Look) -> Line<'static> {
+    let name = format!(" {name}");
+    Line::from(Span::styled(format!("{name:<columns$}"), look.label()))
+}
+
 /// At most `columns` characters, with a mark where something is missing.
 pub(crate) fn clip(text: &str, columns: usize, look: Look) -> String {
     if text.chars().count() <= columns {

@@ -285,8 +285,7 @@ impl StepsScreen {
     }
 
     fn head(&self, name: &str) -> Line<'static> {
-        let name = format!(" {name}");
-        Line::from(Span::styled(format!("{name:<LABEL$}"), self.look.label()))
+        parts::named(name, LABEL, self.look)
     }
 
     /// One row with its name at the left; none of nothing.

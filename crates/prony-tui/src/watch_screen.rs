@@ -160,8 +160,9 @@ impl WatchScreen {
     fn named(&self, name: &str, text: Option<String>, warning: bool) -> Vec<Line<'static>> {
         let style = if warning { self.look.error() } else { ratatui::style::Style::new() };
         let row = |text: String| {
-            let name = format!("   {name}");
-            Line::from(vec![Span::styled(format!("{name:<LABEL$}"), self.look.label()), Span::styled(text, style)])
+            let mut row = parts::named(&format!("  {name}"), LABEL, self.look);
+            row.push_span(Span::styled(text, style));
+            row
         };
         text.map(row).into_iter().collect()
     }
