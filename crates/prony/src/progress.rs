@@ -22,7 +22,10 @@ pub(crate) struct Progress {
 
 enum Face {
     /// A terminal that is not taken yet: a run that cannot begin leaves it alone, and its error stands where it should.
-    Waiting(Arc<AtomicBool>),
+    Waiting {
+        interrupted: Arc<AtomicBool>,
+        intervals: bool,
+    },
     Screen(Screen),
     Lines(Lines),
 }
@@ -37,16 +40,19 @@ impl Progress {
     /// wants to stop sets `interrupted`.
     pub fn of_run(args: ProgressArgs, intervals: bool, interrupted: &Arc<AtomicBool>) -> Self {
         let able = !args.quiet && !args.no_tui && Terminal::is_there(environment("TERM").as_deref());
-        let face = if able { Face::Waiting(Arc::clone(interrupted)) } else { Face::Lines(Lines::new(intervals)) };
+        let face = match able {
+            true => Face::Waiting { interrupted: Arc::clone(interrupted), intervals },
+            false => Face::Lines(Lines::new(intervals)),
+        };
         Self { quiet: args.quiet, face }
     }
 
     /// How far an experiment is: shown with every trial from here on.
     pub fn set_left(&mut self, left: String) {
-        match &mut self.face {
+        match self.taken() {
             Face::Screen(screen) => screen.set_left(left),
             Face::Lines(lines) => lines.set_left(left),
-            Face::Waiting(_) => {}
+            Face::Waiting { .. } => {}
         }
     }
 
@@ -55,18 +61,22 @@ impl Progress {
         if self.quiet && !matches!(event, Event::Note { .. }) {
             return;
         }
-        if let Face::Waiting(interrupted) = &self.face {
-            let title = command_line();
-            let screen = StepsScreen::new(&title, Look::of(&environment));
-            let taken =
-                Terminal::enter().ok().and_then(|terminal| Screen::begin(terminal, screen, Arc::clone(interrupted)));
-            self.face = taken.map_or_else(|| Face::Lines(Lines::new(true)), Face::Screen);
-        }
-        match &mut self.face {
+        match self.taken() {
             Face::Screen(screen) => screen.show(event),
             Face::Lines(lines) => lines.show(event),
-            Face::Waiting(_) => {}
+            Face::Waiting { .. } => {}
         }
+    }
+
+    /// Takes a terminal that waits, now that the run has begun.
+    fn taken(&mut self) -> &mut Face {
+        if let Face::Waiting { interrupted, intervals } = &self.face {
+            let screen = StepsScreen::new(&command_line(), Look::of(&environment));
+            let begun =
+                Terminal::enter().ok().and_then(|terminal| Screen::begin(terminal, screen, Arc::clone(interrupted)));
+            self.face = begun.map_or_else(|| Face::Lines(Lines::new(*intervals)), Face::Screen);
+        }
+        &mut self.face
     }
 }
 
