@@ -11,7 +11,7 @@ use prony_model::stack::Slo;
 use prony_model::{Axis, LimitReport, Nanos, Run, Software, Stack};
 use prony_session::{Goal, LimitGoal};
 
-/// Time for saturation, and with an objective, as the project's issue asks for.
+/// Time for saturation, and with an objective.
 const BUDGET: Nanos = Nanos::from_millis(90_000);
 const BUDGET_WITH_SLO: Nanos = Nanos::from_millis(180_000);
 /// More for stable connections: trials of five seconds, and about twenty of them.

@@ -20,16 +20,16 @@ const HOST: &str = "lb";
 const QUOTA: f64 = 0.40;
 /// Shares of the quota that are taken away; 0 takes 10 us in a second, because a knob refuses the value that it has.
 const PLANTED: [f64; 3] = [0.0, 0.05, 0.10];
-/// Largest spread of the estimates, from the issue.
+/// Largest spread of the estimates.
 const SPREAD_MAX: f64 = 0.03;
 
 /// How often.
 #[derive(clap::Args, Clone, Debug)]
 pub struct LimitBenchArgs {
-    /// Searches for the limit, three minutes each
+    /// Searches for the limit, three minutes each; 0 leaves their table as it is
     #[arg(long, default_value_t = 10)]
     pub searches: u32,
-    /// Comparisons for each planted change
+    /// Comparisons for each planted change; 0 leaves their table as it is
     #[arg(long, default_value_t = 10)]
     pub planted: u32,
     /// Print the tables only; leave docs/benchmarks.md alone
@@ -57,10 +57,14 @@ pub fn run(root: &Path, args: &LimitBenchArgs) -> anyhow::Result<()> {
             compared.push(found);
         }
     }
-    let text = page(args, &searches, &planted, &busy_before);
-    println!("{text}");
-    if !args.no_write {
-        write_section(root, "limit", &text)?;
+    let conditions = format!("on {}, load average {busy_before} before and {} after", machine(), load_average());
+    let of_searches = (args.searches > 0).then(|| ("limit", searched(&searches, &conditions)));
+    let of_planted = (args.planted > 0).then(|| ("planted", found_again(&planted, args.planted, &conditions)));
+    for (section, text) in of_searches.into_iter().chain(of_planted) {
+        println!("{text}");
+        if !args.no_write {
+            write_section(root, section, &text)?;
+        }
     }
     Ok(())
 }
@@ -138,32 +142,28 @@ fn compare(prony: &PathBuf, share: f64) -> anyhow::Result<Compared> {
     Compared::of(&call(prony, &["compare", "--live", PLANTED_LAB, "--knob", &knob])?)
 }
 
-fn page(args: &LimitBenchArgs, searches: &[Searched], planted: &[(f64, Vec<Compared>)], busy_before: &str) -> String {
+fn searched(searches: &[Searched], conditions: &str) -> String {
+    let middle = |of: fn(&Searched) -> f64| median(&searches.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0);
     let mut text = format!(
-        "## The limit and the proof on a real lab\n\n`cargo xtask bench limit --searches {} --planted {}` on {}, load average \
-         {busy_before} before and {} after. Lab `{LAB}`: nginx in front of two nginx, the proxy out of CPU.\n\n",
-        args.searches,
-        args.planted,
-        machine(),
-        load_average()
+        "## The limit of a real lab, searched again and again\n\n`cargo xtask bench limit --searches {} --planted 0` {conditions}. Lab `{LAB}`: nginx in \
+         front of two nginx, the proxy out of CPU.\n\n| `prony limit {LAB}` | searches | estimates, least to most | spread (standard deviation / mean) | \
+         intervals overlap | median width | bar | holds |\n|---|--:|--:|--:|---|--:|---|---|\n",
+        searches.len()
     );
-    if !searches.is_empty() {
-        text += "| `prony limit proxy` | searches | estimates, least to most | spread (standard deviation / mean) | intervals overlap | \
-                 median width | bar | holds |\n|---|--:|--:|--:|---|--:|---|---|\n";
-        text += &answers("limit", searches, |s| s.saturation);
-        text += &answers("limit within p99 of 20 ms", searches, |s| s.within);
-        let middle = |of: fn(&Searched) -> f64| median(&searches.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0);
-        text +=
-            &format!("\nMedian of trials in all: {:.0}, in {:.0} s.\n\n", middle(|s| s.trials), middle(|s| s.seconds));
-    }
-    if planted.iter().any(|(_, compared)| !compared.is_empty()) {
-        text += &format!(
-            "A change of known size: `cgroup.cpu_quota` of {HOST} in lab `{PLANTED_LAB}`, which holds it at {QUOTA:.2} CPUs, less the planted \
-             share. `prony compare --live`, 10 pairs each.\n\n| planted | comparisons | found | interval holds the planted change | changes, least to most | \
-             bar | holds |\n|--:|--:|--:|--:|--:|---|---|\n"
-        );
-        text.extend(planted.iter().map(|(share, compared)| changes(*share, compared)));
-    }
+    text += &answers("limit", searches, |s| s.saturation);
+    text += &answers("limit within p99 of 20 ms", searches, |s| s.within);
+    text += &format!("\nMedian of trials in all: {:.0}, in {:.0} s.\n", middle(|s| s.trials), middle(|s| s.seconds));
+    text
+}
+
+fn found_again(planted: &[(f64, Vec<Compared>)], times: u32, conditions: &str) -> String {
+    let mut text = format!(
+        "## Changes of known size on a real lab\n\n`cargo xtask bench limit --searches 0 --planted {times}` {conditions}. `cgroup.cpu_quota` of {HOST} in \
+         lab `{PLANTED_LAB}`, which holds it at {QUOTA:.2} CPUs, less the planted share. `prony compare --live`, 10 pairs each.\n\n\
+         | planted | comparisons | found | interval holds the planted change | changes, least to most | bar | holds |\n\
+         |--:|--:|--:|--:|--:|---|---|\n"
+    );
+    text.extend(planted.iter().map(|(share, compared)| changes(*share, compared)));
     text
 }
 

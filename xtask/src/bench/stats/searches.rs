@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// Connections of the workload. Some stacks need more, some fewer.
 const CONNECTIONS: u32 = 64;
-/// The bars, from the issue: share of intervals that hold the truth, in per cent; median width; median number of trials.
+/// The bars: share of intervals that hold the truth, in per cent; median width; median number of trials.
 const COVERED: std::ops::RangeInclusive<f64> = 93.0..=97.0;
 const WIDTH_MAX: f64 = 0.03;
 const TRIALS_MAX: f64 = 12.0;

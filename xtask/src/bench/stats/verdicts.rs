@@ -15,7 +15,7 @@ const BLOCKS: u32 = 4;
 const SECONDS: f64 = 0.5;
 /// Comparisons on each stack: their mean tells what is detectable on it.
 const PER_STACK: u64 = 10;
-/// The bar, from the issue.
+/// The bar.
 const FALSE_MAX: f64 = 0.06;
 /// At the smallest detectable effect 80 % are found, by its definition; the bar is a guess of what "matches" means.
 const POWER: std::ops::RangeInclusive<f64> = 0.75..=0.85;
