@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// How often a server that is not there yet is asked again. A guess: a person does not notice 20 ms.
 const ASK_AGAIN_EVERY: Duration = Duration::from_millis(20);
-/// A server that refuses for this long is not about to come up. A guess, as in the issue: 1 s.
+/// A server that refuses for this long is not about to come up. A guess: 1 s.
 const REFUSED_MAX: Duration = Duration::from_secs(1);
 /// Longest wait for the first connection. A guess: one retransmitted SYN (1 s, then 2 s; RFC 6298) may still get through.
 const FIRST_CONNECT_MAX: Duration = Duration::from_secs(4);

@@ -27,7 +27,7 @@ use prony_stats::search::{End, Load, Observation, Options, Probe, Search, Validi
 /// overload and the return, which take longer only when trials do. Guesses.
 const SEARCH_SHARE: f64 = 0.75;
 const AFTER_SEARCH_S: f64 = 20.0;
-/// Overload: this multiple of the limit, as the issue of metastable stacks is usually shown. A guess.
+/// Overload: this multiple of the limit, as metastable stacks are usually shown. A guess.
 const OVERLOAD: f64 = 1.5;
 /// Open-loop points of the load curve, as shares of saturation.
 const CURVE_SHARES: [f64; 3] = [0.5, 0.75, 0.9];

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 const WINDOW: Nanos = Nanos::from_millis(1000);
 /// Rates over less than this are not told, at the begin of the counted time. A guess: a few milliseconds hold no rate.
 const WINDOW_MIN: Nanos = Nanos::from_millis(200);
-/// Seconds of the chart over time. From the issue; one column each fits on 80.
+/// Seconds of the chart over time. By design; one column each fits on 80.
 pub(crate) const CHART_SECONDS: usize = 60;
 
 /// Per second, over the last second.

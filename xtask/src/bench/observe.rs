@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 /// The lab that is loaded: healthy, and limited by a CPU, so that stolen time costs throughput.
 const LAB: &str = "proxy";
-/// The bar: share of the throughput that observing may cost. From the issue: 1 %.
+/// The bar: share of the throughput that observing may cost, 1 %.
 const COST_MAX: f64 = 0.01;
 
 /// How much to measure.

@@ -30,7 +30,7 @@ const SERVICES: usize = 1 << 20;
 const SEED: u64 = 20_221;
 /// The first stall begins so long after the server. Prony counts from about 2 s on: any run of a multiple of 5 s counts as many.
 const STALL_FIRST_NS: u64 = 3_500_000_000;
-/// From the issue: 200 ms every 5 s.
+/// A stall of 200 ms every 5 s.
 const STALL_EVERY_NS: u64 = 5_000_000_000;
 /// See [`STALL_EVERY_NS`].
 const STALL_NS: u64 = 200_000_000;

@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// As `--only` calls it.
 pub const NAME: &str = "schedule lag";
-/// Schedule lag at p99, in microseconds. From the issue, at [`BAR_SHARE`] of the limit.
+/// Schedule lag at p99, in microseconds. The bar, at [`BAR_SHARE`] of the limit.
 const LAG_US_MAX: f64 = 50.0;
 /// See [`LAG_US_MAX`].
 const BAR_SHARE: f64 = 0.7;

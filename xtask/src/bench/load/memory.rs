@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 /// As `--only` calls it.
 pub const NAME: &str = "memory";
-/// User memory that an idle HTTP/1.1 connection may need. From the issue: 4 KiB.
+/// User memory that an idle HTTP/1.1 connection may need. The bar: 4 KiB.
 const EACH_BYTES_MAX: f64 = 4096.0;
 /// What a run may grow by in ten minutes and still be flat. A guess: sixteen pages, because a rare latency touches a page of its
 /// histogram for the first time; a leak of a byte per request would be a hundred megabytes.
 const GROWTH_KIB_MAX: f64 = 64.0;
-/// A shorter run says nothing about that: what it grows by while it settles would count many times. From the issue.
+/// A shorter run says nothing about that: what it grows by while it settles would count many times.
 const FLAT_MINUTES: u32 = 10;
 /// Few connections: what the process needs anyway.
 const FEW: u32 = 100;
@@ -45,7 +45,7 @@ struct Crowd {
     seconds: u32,
 }
 
-/// From the issue: 15,000 on one core; 50,000 in one process, where each thread has descriptors of its own.
+/// The bar: 15,000 on one core; 50,000 in one process, where each thread has descriptors of its own.
 const CROWDS: [Crowd; 2] = [
     Crowd { connections: 15_000, threads: 1, rate_per_s: 5_000, seconds: 8 },
     Crowd { connections: 50_000, threads: 3, rate_per_s: 8_000, seconds: 20 },

@@ -7,7 +7,7 @@ use super::works::{FLOOR_URING, OPEN_SHARE};
 use super::{Block, GENERATOR_CPU, LoadArgs};
 use crate::bench::{load_average, machine, median};
 
-/// Since when io_uring would be worth a second transport: it saves this share of the CPU time. From the issue: 2 %.
+/// Since when io_uring would be worth a second transport: it saves this share of the CPU time. The bar: 2 %.
 const URING_SHARE_MIN: f64 = 0.02;
 
 /// The section, with what a reader needs to repeat it and to doubt it.

@@ -6,9 +6,9 @@ use super::schedule::QUANTILES;
 use super::{Case, Floor, GENERATOR_CPU, Row, Run, SERVER_CPU, TruthArgs};
 use crate::bench::{load_average, machine, median};
 
-/// A percentile is right within this share of the truth. From the issue: 1 %.
+/// A percentile is right within this share of the truth. The bar: 1 %.
 const SHARE_MAX: f64 = 0.01;
-/// Or within this many microseconds. From the issue.
+/// Or within this many microseconds.
 const ERROR_US_MAX: f64 = 30.0;
 
 /// The tables, with what a reader needs to repeat them and to doubt them.
