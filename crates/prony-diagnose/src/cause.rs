@@ -238,6 +238,17 @@ pub fn knob(hop: &Hop<'_>, id: prony_model::KnobId, value: impl Into<String>) ->
     Some(prony_model::Knob { host: hop.name.to_string(), id, value: value.into() })
 }
 
+/// A knob of a hop where nginx runs; none where it does not.
+pub fn nginx_knob(hop: &Hop<'_>, id: prony_model::KnobId, value: impl Into<String>) -> Option<prony_model::Knob> {
+    let is_nginx = hop.host().is_some_and(|host| host.software == Some(prony_model::Software::Nginx));
+    is_nginx.then(|| knob(hop, id, value)).flatten()
+}
+
+/// By its first remedy where prony has a knob for it, else by another dose.
+pub fn removal_or(remedy: Option<&prony_model::Knob>, other: Dose) -> Dose {
+    if remedy.is_some() { Dose::Removal } else { other }
+}
+
 /// From which busy share on CPUs count as full: [ND] warns at 85 %.
 pub const FULL_CPU: f64 = 0.85;
 /// The same when more connections bring no more throughput. A guess: virtual CPUs lose time that no counter shows.

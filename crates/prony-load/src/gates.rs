@@ -229,9 +229,9 @@ fn bytes(plan: &LoadPlan, counted: u64, around: &Surroundings) -> Option<Gate> {
 }
 
 /// Looks at every tenth of a second. Left out when the load was too short to tell.
-fn steady(result: &LoadResult, buckets: &[u64]) -> Option<Gate> {
+fn steady(result: &LoadResult, buckets: &[u32]) -> Option<Gate> {
     let whole = (result.duration_s * 1e9 / BUCKET_NS as f64 + 1e-6) as usize;
-    let counts: Vec<f64> = buckets.iter().take(whole).map(|n| *n as f64).collect();
+    let counts: Vec<f64> = buckets.iter().take(whole).map(|n| f64::from(*n)).collect();
     let seen = mser5(&counts)?;
     let change = match seen.change {
         Some(change) => format!("throughput changed by {:+.1} %", change * 100.0),
@@ -432,7 +432,7 @@ mod tests {
     #[test]
     fn a_load_that_slows_down_is_not_steady() {
         let (plan, result) = healthy();
-        let buckets: Vec<u64> = (0..20).map(|i| if i < 10 { 100 } else { 80 }).collect();
+        let buckets: Vec<u32> = (0..20).map(|i| if i < 10 { 100 } else { 80 }).collect();
         let gates = super::check(&plan, &result, &Tally { buckets, ..tally() }, &Surroundings::default());
         assert!(gates.iter().any(|g| g.name == "steady" && !g.held && !g.generator_limited), "{gates:?}");
     }

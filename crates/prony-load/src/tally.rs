@@ -113,7 +113,7 @@ pub struct Tally {
     /// Actual minus intended time; unused in closed loop.
     pub lag: Histogram,
     /// Completed responses in each tenth of a second.
-    pub buckets: Vec<u64>,
+    pub buckets: Vec<u32>,
     /// Sum over all requests of the counted time they were in flight, in nanoseconds.
     pub in_flight_ns: u64,
     /// Pauses of the machine; none when nobody looks for them.

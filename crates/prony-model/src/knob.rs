@@ -16,6 +16,8 @@ pub enum KnobId {
     NginxWorkerConnections,
     /// `nginx.backlog`: of every `listen`.
     NginxBacklog,
+    /// `nginx.DIRECTIVE`: a directive of one line, wherever it stands.
+    NginxDirective(NginxDirective),
     /// `sysctl.NAME`, in the host's network namespace.
     Sysctl(String),
     /// `rps_cpus.INTERFACE`: hexadecimal mask of all its receive queues.
@@ -28,6 +30,80 @@ pub enum KnobId {
     CpuAffinity,
 }
 
+/// Directives of nginx that are knobs as they stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NginxDirective {
+    /// Whether workers take turns to accept.
+    AcceptMutex,
+    /// Whether answers are compressed.
+    Gzip,
+    /// How hard.
+    GzipCompLevel,
+    /// Requests after which a client's connection is closed.
+    KeepaliveRequests,
+    /// How long a client's connection may be idle.
+    KeepaliveTimeout,
+    /// Whether limits of connections are only logged.
+    LimitConnDryRun,
+    /// Whether limits of requests are only logged.
+    LimitReqDryRun,
+    /// Memory for an answer of a server.
+    ProxyBuffers,
+    /// How much of an answer that does not fit may go to a file.
+    ProxyMaxTempFileSize,
+    /// Servers that are tried for a request.
+    ProxyNextUpstreamTries,
+    /// Where TLS sessions are kept.
+    SslSessionCache,
+    /// Whether heads wait for the first bytes of a file.
+    TcpNopush,
+    /// Files that a worker may open.
+    WorkerRlimitNofile,
+}
+
+impl NginxDirective {
+    /// All of them, by name.
+    pub const ALL: [Self; 13] = [
+        Self::AcceptMutex,
+        Self::Gzip,
+        Self::GzipCompLevel,
+        Self::KeepaliveRequests,
+        Self::KeepaliveTimeout,
+        Self::LimitConnDryRun,
+        Self::LimitReqDryRun,
+        Self::ProxyBuffers,
+        Self::ProxyMaxTempFileSize,
+        Self::ProxyNextUpstreamTries,
+        Self::SslSessionCache,
+        Self::TcpNopush,
+        Self::WorkerRlimitNofile,
+    ];
+
+    /// As it stands in a configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AcceptMutex => "accept_mutex",
+            Self::Gzip => "gzip",
+            Self::GzipCompLevel => "gzip_comp_level",
+            Self::KeepaliveRequests => "keepalive_requests",
+            Self::KeepaliveTimeout => "keepalive_timeout",
+            Self::LimitConnDryRun => "limit_conn_dry_run",
+            Self::LimitReqDryRun => "limit_req_dry_run",
+            Self::ProxyBuffers => "proxy_buffers",
+            Self::ProxyMaxTempFileSize => "proxy_max_temp_file_size",
+            Self::ProxyNextUpstreamTries => "proxy_next_upstream_tries",
+            Self::SslSessionCache => "ssl_session_cache",
+            Self::TcpNopush => "tcp_nopush",
+            Self::WorkerRlimitNofile => "worker_rlimit_nofile",
+        }
+    }
+
+    /// The one of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|directive| directive.name() == name)
+    }
+}
+
 impl From<KnobId> for String {
     fn from(id: KnobId) -> Self {
         match id {
@@ -36,6 +112,7 @@ impl From<KnobId> for String {
             KnobId::NginxWorkerProcesses => "nginx.worker_processes".to_string(),
             KnobId::NginxWorkerConnections => "nginx.worker_connections".to_string(),
             KnobId::NginxBacklog => "nginx.backlog".to_string(),
+            KnobId::NginxDirective(directive) => format!("nginx.{}", directive.name()),
             KnobId::Sysctl(name) => format!("sysctl.{name}"),
             KnobId::RpsCpus(interface) => format!("rps_cpus.{interface}"),
             KnobId::LinkRate(interface) => format!("link_rate.{interface}"),
@@ -57,7 +134,8 @@ impl TryFrom<String> for KnobId {
             KnobId::CgroupCpuQuota,
             KnobId::CpuAffinity,
         ];
-        if let Some(id) = PLAIN.into_iter().find(|id| String::from(id.clone()) == text) {
+        let plain = || PLAIN.into_iter().chain(NginxDirective::ALL.map(Self::NginxDirective));
+        if let Some(id) = plain().find(|id| String::from(id.clone()) == text) {
             return Ok(id);
         }
         match text.split_once('.') {
@@ -65,7 +143,7 @@ impl TryFrom<String> for KnobId {
             Some(("rps_cpus", interface)) if !interface.is_empty() => Ok(Self::RpsCpus(interface.to_string())),
             Some(("link_rate", interface)) if !interface.is_empty() => Ok(Self::LinkRate(interface.to_string())),
             _ => {
-                let names: Vec<String> = PLAIN.into_iter().map(String::from).collect();
+                let names: Vec<String> = plain().map(String::from).collect();
                 let near = crate::input::nearest(&text, names.iter().map(String::as_str));
                 let hint = near.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
                 Err(format!(
@@ -129,7 +207,7 @@ mod tests {
 
     #[test]
     fn names_survive_text() {
-        for text in ["nginx.access_log", "sysctl.net.core.somaxconn", "rps_cpus.eth0", "cpu_affinity"] {
+        for text in ["nginx.access_log", "nginx.gzip_comp_level", "sysctl.net.core.somaxconn", "rps_cpus.eth0", "cpu_affinity"] {
             assert_eq!(String::from(KnobId::try_from(text.to_string()).unwrap()), text);
         }
         let error = KnobId::try_from("nginx.acces_log".to_string()).unwrap_err();

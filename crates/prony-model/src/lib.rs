@@ -39,7 +39,7 @@ pub use event::Event;
 pub use experiment::Experiment;
 pub use gap::Gap;
 pub use input::InputError;
-pub use knob::{Change, Knob, KnobId};
+pub use knob::{Change, Knob, KnobId, NginxDirective};
 pub use limit::{LimitReport, LimitVerdict};
 pub use load::{
     Arrivals, ErrorCounts, Latency, LoadInterval, LoadPlan, LoadProgress, LoadResult, Protocol, RequestSpec,

@@ -233,6 +233,7 @@ pub fn knob(id: &KnobId) -> String {
         KnobId::NginxWorkerProcesses => "worker processes of nginx".to_string(),
         KnobId::NginxWorkerConnections => "connections that a worker of nginx may hold".to_string(),
         KnobId::NginxBacklog => "accept queue that nginx asks for".to_string(),
+        KnobId::NginxDirective(directive) => format!("{} of nginx", directive.name()),
         KnobId::Sysctl(name) => format!("kernel setting {name}"),
         KnobId::RpsCpus(interface) => format!("CPUs that packets of {interface} are steered to"),
         KnobId::LinkRate(interface) => format!("rate of what is sent on {interface}"),

@@ -393,16 +393,22 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Turns all of them or, when one cannot be turned, none.
+    /// Turns all of them or, when one cannot be turned, none. One that has its value already does not keep the others from theirs.
     fn turn_all(&mut self, knobs: &[&Knob]) -> Outcome {
-        for (turned, knob) in knobs.iter().enumerate() {
-            if let Err(e) = self.apply(&knob.host, Request::Apply((*knob).clone())) {
+        let (set, open): (Vec<&Knob>, Vec<&Knob>) = knobs.iter().partition(|knob| self.is_set(knob));
+        let wanted = if open.is_empty() { set } else { open };
+        for (turned, knob) in wanted.into_iter().enumerate() {
+            if let Err(e) = self.apply(&knob.host, Request::Apply(knob.clone())) {
                 let undone: Vec<Outcome> = (0..turned).map(|_| self.restore()).collect();
                 let stuck = undone.into_iter().find(|outcome| matches!(outcome, Outcome::Failed(_)));
                 return stuck.unwrap_or(Outcome::Failed(e.reason));
             }
         }
         Outcome::Done
+    }
+
+    fn is_set(&mut self, knob: &Knob) -> bool {
+        matches!(self.ask(&knob.host, Request::Rehearse(knob.clone())), Ok(Reply::Value(value)) if value == knob.value)
     }
 
     fn turn(&mut self, knob: &Knob) -> Outcome {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::step::{Form, KernelFile, Root, Step};
-use crate::{Context, Disruption, KNOBS, apply, keep, undo};
+use crate::{Context, Disruption, apply, keep, knobs, undo};
 use prony_model::knob::ChangeState;
 use prony_model::{Host, KnobId};
 use proptest::prelude::*;
@@ -233,7 +233,7 @@ fn the_same_value_is_nothing_to_turn() {
 
 #[test]
 fn the_catalogue_reads_well() {
-    for info in KNOBS {
+    for info in knobs() {
         assert!(info.doc.ends_with('.') && info.risk.ends_with('.'), "{}", info.name);
         assert!(info.name.starts_with("nginx.") == (info.disruption == Disruption::Reload), "{}", info.name);
     }

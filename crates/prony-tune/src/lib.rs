@@ -19,7 +19,7 @@ mod sys;
 pub use entry::Undone;
 pub use error::TuneError;
 pub use journal::{EntryId, Journal, PendingEntry, pending};
-pub use knob::{Disruption, Effect, KNOBS, KnobInfo};
+pub use knob::{Disruption, Effect, KnobInfo, knobs};
 
 use entry::Entry;
 use prony_model::knob::ChangeState;

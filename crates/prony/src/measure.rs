@@ -71,7 +71,7 @@ fn hold_against(run: &mut Run, good: &Run) {
 /// `prony tune STACK`.
 pub(crate) fn tune(args: &TuneArgs) -> Result<Exit> {
     if args.knobs {
-        for knob in prony_tune::KNOBS {
+        for knob in prony_tune::knobs() {
             print(&format!("{:<26} {}\n{:<26} {}", knob.name, knob.value, "", knob.doc));
         }
         return Ok(Exit::Done);

@@ -5,7 +5,7 @@
 
 use super::{Generated, MARK};
 use anyhow::{Context as _, bail};
-use prony_tune::{Disruption, KNOBS, KnobInfo};
+use prony_tune::{Disruption, KnobInfo, knobs as catalogue};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -49,7 +49,7 @@ pub(super) fn knobs() -> Vec<Generated> {
          back.\n\n| knob | values | takes hold |\n|---|---|---|\n"
     );
     let mut files = Vec::new();
-    for knob in KNOBS {
+    for knob in catalogue() {
         let takes_hold = disruption(knob.disruption);
         writeln!(index, "| [`{0}`]({0}.md) | {1} | {takes_hold} |", knob.name, knob.value)
             .expect("writing to a String cannot fail");

@@ -15,18 +15,18 @@
 //! A workload that itself asks for a connection per request: then it is what the user wanted to measure.
 //!
 //! ## Fix
-//! `keepalive_timeout` and `keepalive_requests` of the server. prony has no knob for them yet.
+//! `keepalive_timeout` and `keepalive_requests` of the server (knobs `nginx.keepalive_timeout`, `nginx.keepalive_requests`).
 //!
 //! ## References
 //! nginx `ngx_http_core_module`, directives `keepalive_timeout`, `keepalive_requests`.
 
 use super::upstream_keepalive_off::connection_share;
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, predicted_gain, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, nginx_knob, predicted_gain, ruled_out,
 };
 use crate::facts::Hop;
 use prony_model::metric::TCP_PASSIVE_OPENS;
-use prony_model::{Gap, Level};
+use prony_model::{Gap, KnobId, Level, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "client-connections-short",
@@ -40,6 +40,10 @@ pub(super) const CAUSE: Cause = Cause {
 
 /// Accepted connections per request from which they count as short. A guess: ramp-up and health checks stay far below.
 const OPENS_PER_REQUEST: f64 = 0.2;
+/// Requests after which a connection may close. A guess: rarer than anything that a run counts.
+const REQUESTS: &str = "100000";
+/// How long it may be idle: nginx's own default.
+const TIMEOUT: &str = "75s";
 /// Below this share of the limit it does not matter. Cited: catalogue row 2 lets 2 % of the time pass.
 const SHARE_MIN: f64 = 0.02;
 
@@ -60,13 +64,21 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if share < SHARE_MIN {
         return ruled_out(&opens, OPENS_PER_REQUEST, "guess", "clients keep their connections, or these cost little");
     }
+    let directive = |of, value| nginx_knob(hop, KnobId::NginxDirective(of), value);
+    let requests = directive(NginxDirective::KeepaliveRequests, REQUESTS);
+    let timeout = directive(NginxDirective::KeepaliveTimeout, TIMEOUT);
     let claim = format!("clients open {:.2} connections per request although they ask to keep them", opens.value);
     Finding::new(opens, OPENS_PER_REQUEST, "guess", &claim, share)
         .and(hop.fact("cpu us / request", "us", |r| r.cpu_us_per_request()), "what a request costs the hop")
-        .mend("let clients keep their connections: raise keepalive_timeout and keepalive_requests", None)
+        .mend("let clients keep their connections for many requests", requests)
+        .mend("let clients keep connections that are idle for a while", timeout.clone())
         .gaining(predicted_gain(hop, share))
         .rising(hop.summary(&TCP_PASSIVE_OPENS))
-        .tested_by(if cpu_is_full(hop)? { Dose::Cpu } else { Dose::Untestable("no knob turns client keep-alive") })
+        .tested_by(match timeout {
+            Some(_) => Dose::RemovalByAll,
+            None if cpu_is_full(hop)? => Dose::Cpu,
+            None => Dose::Untestable("prony has no knob for the keep-alive of this server"),
+        })
         .fires()
 }
 

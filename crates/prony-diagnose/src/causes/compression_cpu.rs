@@ -19,16 +19,16 @@
 //!
 //! ## Fix
 //! A low level (`gzip_comp_level 1`), files that are compressed beforehand (`gzip_static`), a least length
-//! (`gzip_min_length`). prony has no knob for them yet.
+//! (`gzip_min_length`). Knobs: `nginx.gzip_comp_level`, `nginx.gzip`.
 //!
 //! ## References
 //! nginx `ngx_http_gzip_module`; zlib manual, compression levels.
 
-use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, predicted_gain, ruled_out};
+use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, nginx_knob, predicted_gain, ruled_out};
 use crate::facts::Hop;
 use crate::profile::{Code, Profile};
 use prony_model::metric::{IF_RX_BYTES, IF_TX_BYTES};
-use prony_model::{Gap, Level};
+use prony_model::{Gap, KnobId, Level, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "compression-cpu",
@@ -98,7 +98,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .mend(
             "compress at a low level (nginx: gzip_comp_level 1), compress files beforehand (gzip_static), and leave short \
              answers as they are (gzip_min_length)",
-            None,
+            nginx_knob(hop, KnobId::NginxDirective(NginxDirective::GzipCompLevel), "1"),
         )
         .gaining(predicted_gain(hop, share * (1.0 - LOW_LEVEL_PART)))
         .rising(profile.cpus(COMPRESSION.work, part))

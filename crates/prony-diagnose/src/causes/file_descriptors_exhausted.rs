@@ -15,15 +15,17 @@
 //! Descriptors below 80 % of the limit in every process.
 //!
 //! ## Fix
-//! `worker_rlimit_nofile` of nginx, `LimitNOFILE` of the unit. prony has no knob for them yet.
+//! `worker_rlimit_nofile` of nginx (knob `nginx.worker_rlimit_nofile`), `LimitNOFILE` of the unit.
 //!
 //! ## References
 //! getrlimit(2) RLIMIT_NOFILE.
 
-use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, ruled_out};
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, removal_or, ruled_out,
+};
 use crate::facts::Hop;
 use prony_model::metric::{ERROR_LOG_NO_DESCRIPTORS, PROC_DESCRIPTOR_LIMIT, PROC_DESCRIPTORS};
-use prony_model::{Gap, Level};
+use prony_model::{Gap, KnobId, Level, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "file-descriptors-exhausted",
@@ -37,6 +39,8 @@ pub(super) const CAUSE: Cause = Cause {
 
 /// Lines per request from which it matters. A guess: one in a thousand is the usual error budget.
 const LINES_PER_REQUEST: f64 = 0.001;
+/// What is tried. A guess: two for each of 30,000 clients.
+const DESCRIPTORS: &str = "65536";
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let lines = hop.per_request(&ERROR_LOG_NO_DESCRIPTORS)?;
@@ -44,6 +48,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&lines, LINES_PER_REQUEST, "guess", "no process complains of too many open files");
     }
     let share = lines.value.min(1.0).max(hop.at(Level::At)?.trial.result.error_share());
+    let more = nginx_knob(hop, KnobId::NginxDirective(NginxDirective::WorkerRlimitNofile), DESCRIPTORS);
     let claim = format!("processes of {} may open no more files", hop.name);
     let fill = hop.fact("proc.descriptors / limit, fullest worker", "share", |r| {
         let fill = |pid: &&str| Ok(r.one(&PROC_DESCRIPTORS, pid)? / r.one(&PROC_DESCRIPTOR_LIMIT, pid)?);
@@ -52,9 +57,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     Finding::new(lines, LINES_PER_REQUEST, "guess", &claim, share)
         .rising(hop.summary(&ERROR_LOG_NO_DESCRIPTORS))
         .and(fill, "how full the fullest worker is")
-        .mend("raise worker_rlimit_nofile, and LimitNOFILE of the unit", None)
+        .mend("raise worker_rlimit_nofile, and LimitNOFILE of the unit", more.clone())
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
-        .tested_by(Dose::Untestable("no knob raises the limit of a running process"))
+        .tested_by(removal_or(more.as_ref(), Dose::Untestable("no knob raises the limit of a running process")))
         .fires()
 }
 

@@ -15,15 +15,15 @@
 //! Large answers, in which one segment more is little. Segments that are sent again: `packet-loss`.
 //!
 //! ## Fix
-//! `tcp_nopush on` with `sendfile on`, one write for head and body, larger output buffers.
+//! `tcp_nopush on` (knob `nginx.tcp_nopush`) with `sendfile on`, one write for head and body, larger output buffers.
 //!
 //! ## References
 //! nginx: ngx_http_core_module tcp_nopush; F3 T4 of the field cases gained 6.6 % from it.
 
-use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, predicted_gain, ruled_out, work_share};
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, nginx_knob, predicted_gain, ruled_out, work_share};
 use crate::facts::{Hop, Reader};
 use prony_model::metric::{IF_TX_BYTES, TCP_ACTIVE_OPENS, TCP_ORIGINAL_SENT, TCP_PASSIVE_OPENS};
-use prony_model::{Gap, Level};
+use prony_model::{Gap, KnobId, Level, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "partial-packets",
@@ -73,7 +73,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             hop.fact("bytes sent / request", "B", |r| Ok(r.on_links(&IF_TX_BYTES)? / r.requests()?)),
             "bytes that it sends per request",
         )
-        .mend("send head and body together: tcp_nopush on with sendfile on, or one write", None)
+        .mend(
+            "send head and body together: tcp_nopush on with sendfile on, or one write",
+            nginx_knob(hop, KnobId::NginxDirective(NginxDirective::TcpNopush), "on"),
+        )
         .gaining(predicted_gain(hop, share))
         .rising(hop.summary(&TCP_ORIGINAL_SENT))
         .fires()

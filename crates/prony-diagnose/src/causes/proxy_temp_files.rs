@@ -16,17 +16,19 @@
 //! Uploads that are kept in files, and logs: they have lines and writes of their own.
 //!
 //! ## Fix
-//! `proxy_buffers` and `proxy_buffer_size` larger than the answers, or `proxy_max_temp_file_size 0`. prony has no knob
-//! for it.
+//! `proxy_buffers` and `proxy_buffer_size` larger than the answers, or `proxy_max_temp_file_size 0` (knob
+//! `nginx.proxy_max_temp_file_size`).
 //!
 //! ## References
 //! nginx: ngx_http_proxy_module proxy_buffers, proxy_max_temp_file_size.
 
 use super::access_log_unbuffered::share_of_limit;
-use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, predicted_gain, ruled_out};
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, nginx_knob, predicted_gain, removal_or, ruled_out,
+};
 use crate::facts::Hop;
 use prony_model::metric::{ERROR_LOG_TEMP_FILE, IF_TX_BYTES, PRICE_LOG_OPEN, PROC_DISK_SLEEP, PROC_DISK_WRITTEN};
-use prony_model::{Gap, Level};
+use prony_model::{Gap, KnobId, Level, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "proxy-temp-files",
@@ -65,6 +67,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&files, FILES_PER_REQUEST, "guess", "temporary files cost under 2 % of the limit");
     }
     let claim = format!("{} writes {:.2} temporary files per request", hop.name, files.value);
+    let remedy = nginx_knob(hop, KnobId::NginxDirective(NginxDirective::ProxyMaxTempFileSize), "0");
     Finding::new(files, FILES_PER_REQUEST, "guess", &claim, share)
         .and(written, "bytes to files per request")
         .and(hop.fact(PRICE_LOG_OPEN.name, "us", |r| r.hop.look(&PRICE_LOG_OPEN, "")), "price of opening a file here")
@@ -72,9 +75,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             hop.fact("workers asleep for a disk", "share", |r| r.worker_mean(&PROC_DISK_SLEEP)),
             "workers that wait for a disk",
         )
-        .mend("make proxy_buffers larger than the answers, or set proxy_max_temp_file_size 0", None)
+        .mend("make proxy_buffers larger than the answers, or set proxy_max_temp_file_size 0", remedy.clone())
         .gaining(predicted_gain(hop, share))
         .rising(hop.summary(&ERROR_LOG_TEMP_FILE))
+        .tested_by(removal_or(remedy.as_ref(), Dose::Cpu))
         .fires()
 }
 

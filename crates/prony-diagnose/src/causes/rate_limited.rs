@@ -16,15 +16,18 @@
 //! cannot be seen.
 //!
 //! ## Fix
-//! Raise the limit if it is not meant; else it works as it should. prony has no knob for it.
+//! Raise the limit if it is not meant; else it works as it should. To see what it holds back, prony has nginx count and not
+//! apply it for a few trials (knobs `nginx.limit_req_dry_run`, `nginx.limit_conn_dry_run`).
 //!
 //! ## References
 //! nginx: ngx_http_limit_req_module, ngx_http_limit_conn_module.
 
-use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, ruled_out};
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, ruled_out,
+};
 use crate::facts::{Hop, Reader};
 use prony_model::metric::{ERROR_LOG_DELAYING, ERROR_LOG_LIMITING};
-use prony_model::{Gap, Level};
+use prony_model::{Gap, KnobId, Level, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "rate-limited",
@@ -46,6 +49,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     let failed = hop.at(Level::At)?.trial.result.error_share();
     let share = limited.value.min(1.0);
+    let dry_run = |of| nginx_knob(hop, KnobId::NginxDirective(of), "on");
+    let requests = dry_run(NginxDirective::LimitReqDryRun);
+    let connections = dry_run(NginxDirective::LimitConnDryRun);
     let claim = format!("a configured limit of {} holds back {:.0} % of the requests", hop.name, share * 100.0);
     Finding::new(limited, LIMITED, "guess", &claim, share)
         .and(hop.summary(&ERROR_LOG_LIMITING), "requests that it refuses, per second")
@@ -54,9 +60,13 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             hop.fact("failed requests", "share", |r| Ok(r.trial.result.error_share())),
             "answers that clients count as failed",
         )
-        .mend("raise the limit (limit_req rate and burst, limit_conn) if it is not meant to hold at this load", None)
+        .mend("raise the limit (limit_req rate and burst, limit_conn) if it is not meant to hold at this load", requests)
+        .mend("the same of connections", connections.clone())
         .gaining(Some(gain_of_share(share.max(failed), gain_until_full(hop))))
-        .tested_by(Dose::Untestable("prony does not lift limits that somebody may mean"))
+        .tested_by(match connections {
+            Some(_) => Dose::RemovalByAll,
+            None => Dose::Untestable("prony has no knob for the limits of this server"),
+        })
         .rising(hop.fact("limited or delayed", "/s", limited_per_s))
         .fires()
 }

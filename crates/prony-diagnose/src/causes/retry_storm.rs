@@ -16,20 +16,22 @@
 //! One server that fails while the others do well: `bad-upstream`. A try now and then after a restart.
 //!
 //! ## Fix
-//! `proxy_next_upstream_tries` and `proxy_next_upstream_timeout`; longer timeouts than the servers need; fewer retries
+//! `proxy_next_upstream_tries` (knob `nginx.proxy_next_upstream_tries`) and `proxy_next_upstream_timeout`; longer timeouts than the servers need; fewer retries
 //! of what is not idempotent.
 //!
 //! ## References
 //! nginx `ngx_http_proxy_module`, directive `proxy_next_upstream`; HAProxy `retries`.
 
-use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, predicted_gain, ruled_out};
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, nginx_knob, predicted_gain, removal_or, ruled_out,
+};
 use crate::facts::{Fact, Hop, Reader};
 use crate::sessions::is_proxy;
 use prony_model::metric::{
     ERROR_LOG_UPSTREAM_TIMEOUT, HAPROXY_REDISPATCHES, HAPROXY_RETRIES, LOOK_UPSTREAM_FAILURES, LOOK_UPSTREAM_TRIES,
     NGINX_REQUESTS,
 };
-use prony_model::{Gap, Level};
+use prony_model::{Gap, KnobId, Level, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "retry-storm",
@@ -69,6 +71,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&worst, ONE_IS_WORSE * least, "guess", "requests are tried again because one server fails");
     }
     let share = 1.0 - 1.0 / tries.value;
+    let one_try = nginx_knob(hop, KnobId::NginxDirective(NginxDirective::ProxyNextUpstreamTries), "1");
     let claim = format!("{} asks its servers {:.2} times for each request", hop.name, tries.value);
     Finding::new(tries, TRIES, "guess", &claim, share)
         .and(hop.summary(&ERROR_LOG_UPSTREAM_TIMEOUT), "its complaints of timeouts")
@@ -76,10 +79,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             Ok(Fact::across_levels(hop, "failures of the best server", least)),
             "also the best of its servers fails so often",
         )
-        .mend("fewer tries (proxy_next_upstream_tries), timeouts longer than the servers need", None)
+        .mend("fewer tries (proxy_next_upstream_tries), timeouts longer than the servers need", one_try.clone())
         .gaining(predicted_gain(hop, share))
         .rising(hop.fact("tries", "/s", |r| Ok(r.throughput()? / (1.0 - share))))
-        .tested_by(Dose::Untestable("prony has no knob for retries"))
+        .tested_by(removal_or(one_try.as_ref(), Dose::Untestable("prony has no knob for the retries of this server")))
         .fires()
 }
 

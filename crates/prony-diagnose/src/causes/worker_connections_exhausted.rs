@@ -23,11 +23,11 @@
 //! nginx `ngx_core_module`, directive `worker_connections` (default 512; upstream connections count too).
 
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, knob, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, ruled_out,
 };
 use crate::facts::Hop;
 use prony_model::metric::{CONN_IN, ERROR_LOG_NO_WORKER_CONNECTIONS};
-use prony_model::{Gap, Knob, KnobId, Level, Software};
+use prony_model::{Gap, Knob, KnobId, Level};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "worker-connections-exhausted",
@@ -66,9 +66,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 
 /// Room for all clients at one worker, twice: to clients and to servers, and as much again.
 fn raised(hop: &Hop<'_>, clients: f64) -> Option<Knob> {
-    let is_nginx = hop.host()?.software == Some(Software::Nginx);
     let number = ((4.0 * clients) as u64).next_power_of_two().max(CONNECTIONS_LEAST);
-    is_nginx.then(|| knob(hop, KnobId::NginxWorkerConnections, number.to_string())).flatten()
+    nginx_knob(hop, KnobId::NginxWorkerConnections, number.to_string())
 }
 
 #[cfg(test)]

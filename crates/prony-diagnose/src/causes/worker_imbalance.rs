@@ -16,19 +16,19 @@
 //! client. Few connections: then no balance is possible, and none is claimed.
 //!
 //! ## Fix
-//! `reuseport` on the listening socket, shorter-lived or more connections, `accept_mutex`.
+//! `reuseport` on the listening socket, shorter-lived or more connections, `accept_mutex` (knob `nginx.accept_mutex`).
 //!
 //! ## References
 //! epoll wakes the last waiter first: Cloudflare, "Why does one NGINX worker take all the load?".
 
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, concurrency_elasticity, does_not_apply, gain_of_share,
-    gain_until_next_limit, ruled_out,
+    gain_until_next_limit, nginx_knob, ruled_out,
 };
 use crate::facts::{Hop, Reader};
 use prony_model::metric::{CONN_IN, PROC_RUN, PROC_RUN_DELAY};
 use prony_model::stack::Role;
-use prony_model::{Gap, Level};
+use prony_model::{Gap, KnobId, Level, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "worker-imbalance",
@@ -87,7 +87,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     Finding::new(uneven, UNEVEN, ORIGIN, &claim, share)
         .and(Ok(greatest.clone()), "it is at its limit")
         .and(Ok(idle), "CPUs that the others could use")
-        .mend("spread the connections: `reuseport` on the listening socket, or accept_mutex on", None)
+        .mend(
+            "spread the connections: `reuseport` on the listening socket, or accept_mutex on",
+            nginx_knob(hop, KnobId::NginxDirective(NginxDirective::AcceptMutex), "on"),
+        )
         .gaining(Some(gain_of_share(share, gain_until_next_limit(hop))))
         .tested_by(Dose::Untestable("prony cannot move connections between workers"))
         .rising(Ok(greatest))

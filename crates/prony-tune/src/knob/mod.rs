@@ -1,13 +1,15 @@
 //! The catalogue of knobs, one per file: name, values, risk, the counter that moves if it works, and how it is turned.
 //!
 //! A knob plans and checks; it never writes. Writing is the steps' work, behind the journal.
-//! A new knob is one file here, one line in [`KNOBS`] and one name in `prony_model::KnobId`.
+//! A new knob is one file here, one line in [`KNOBS`] and one name in `prony_model::KnobId`; a directive of nginx that is set as
+//! it stands is an entry in `nginx_directive` and a name in `prony_model::NginxDirective`.
 
 pub(crate) mod cgroup_cpu_quota;
 mod cpu_affinity;
 mod link_rate;
 mod nginx_access_log;
 mod nginx_backlog;
+mod nginx_directive;
 mod nginx_upstream_keepalive;
 mod nginx_worker_connections;
 mod nginx_worker_processes;
@@ -20,10 +22,10 @@ use crate::nginx::master::Master;
 use crate::nginx::tree::Config;
 use crate::step::{ConfigFile, Step};
 use crate::{Context, Roots};
-use prony_model::{CpuList, KnobId, Metric};
+use prony_model::{CpuList, KnobId, Metric, NginxDirective};
 
-/// Every knob.
-pub const KNOBS: &[&KnobInfo] = &[
+/// Knobs that are more than a directive.
+const KNOBS: &[&KnobInfo] = &[
     &nginx_upstream_keepalive::KNOB,
     &nginx_access_log::KNOB,
     &nginx_worker_processes::KNOB,
@@ -35,6 +37,12 @@ pub const KNOBS: &[&KnobInfo] = &[
     &cgroup_cpu_quota::KNOB,
     &cpu_affinity::KNOB,
 ];
+
+/// Every knob.
+pub fn knobs() -> impl Iterator<Item = &'static KnobInfo> {
+    let directives = NginxDirective::ALL.into_iter().map(|directive| &nginx_directive::setting(directive).knob);
+    KNOBS.iter().copied().chain(directives)
+}
 
 /// What a knob is. Docs and help are made of it.
 #[derive(Debug)]
@@ -96,6 +104,7 @@ pub(crate) fn find(id: &KnobId) -> (&'static KnobInfo, &str) {
         KnobId::NginxWorkerProcesses => (&nginx_worker_processes::KNOB, ""),
         KnobId::NginxWorkerConnections => (&nginx_worker_connections::KNOB, ""),
         KnobId::NginxBacklog => (&nginx_backlog::KNOB, ""),
+        KnobId::NginxDirective(directive) => (&nginx_directive::setting(*directive).knob, directive.name()),
         KnobId::Sysctl(name) => (&sysctl::KNOB, name),
         KnobId::RpsCpus(interface) => (&rps_cpus::KNOB, interface),
         KnobId::LinkRate(interface) => (&link_rate::KNOB, interface),
@@ -161,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_name_leads_to_its_knob() {
-        for info in KNOBS {
+        for info in knobs() {
             let name = info.name.replace("NAME", "net.core.somaxconn").replace("INTERFACE", "eth0");
             let id = KnobId::try_from(name).unwrap();
             assert_eq!(find(&id).0.name, info.name);

@@ -1,0 +1,307 @@
+//! `nginx.DIRECTIVE`: directives of one line that are knobs as they stand.
+//!
+//! A directive is set wherever it stands, also in included files, and once more for its whole block where that has none: then no
+//! part of the configuration keeps another value. Whether a value makes sense is nginx's to say, by its own test.
+
+use super::{Disruption, Effect, KnobInfo, Plan, expect_read, nginx, nginx_plan};
+use crate::Context;
+use crate::error::TuneError;
+use crate::nginx::edit::Edits;
+use crate::nginx::tree::{Config, Directive};
+use prony_model::metric::{
+    ERROR_LOG_LIMITING, ERROR_LOG_NO_DESCRIPTORS, ERROR_LOG_TEMP_FILE, ERROR_LOG_UPSTREAM_TIMEOUT, IF_TX_BYTES, PROC_RUN,
+    TCP_ORIGINAL_SENT, TCP_PASSIVE_OPENS,
+};
+use prony_model::{Metric, NginxDirective};
+use std::collections::BTreeSet;
+
+/// A directive, and what nginx does without it.
+pub(super) struct Setting {
+    pub(super) knob: KnobInfo,
+    block: Block,
+    /// What holds where it stands nowhere, by nginx's documentation.
+    unset: &'static str,
+}
+
+/// Where a directive may stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Block {
+    Main,
+    Events,
+    /// The http block and what is within it.
+    Http,
+}
+
+/// Longest value that is taken. A guess: every one that makes sense is shorter.
+const VALUE_MAX: usize = 200;
+
+/// What belongs to a directive.
+pub(super) fn setting(directive: NginxDirective) -> &'static Setting {
+    use Block::{Events, Http, Main};
+    match directive {
+        NginxDirective::AcceptMutex => const { &entry(
+            ("nginx.accept_mutex", "`on` or `off`"),
+            (Events, "off"),
+            (&PROC_RUN, "is spread more evenly over the workers"),
+            "A worker that is slow to take its turn delays new connections by up to accept_mutex_delay (500 ms).",
+            "With `on`, workers take turns to accept, and one that is busy leaves its turn to others. It means nothing to a \
+             listening socket with `reuseport`.",
+        ) },
+        NginxDirective::Gzip => const { &entry(
+            ("nginx.gzip", "`on` or `off`"),
+            (Http, "off"),
+            (&IF_TX_BYTES, "grows when it is switched off"),
+            "Without compression answers are several times as long: the link may limit instead.",
+            "Whether answers are compressed as they pass.",
+        ) },
+        NginxDirective::GzipCompLevel => const { &entry(
+            ("nginx.gzip_comp_level", "a number from 1 to 9"),
+            (Http, "1"),
+            (&PROC_RUN, "falls at a lower level"),
+            "A lower level makes answers longer, by some 10 % to 20 % between 9 and 1.",
+            "Level 9 costs several times the CPU time of level 1 for answers that are little shorter.",
+        ) },
+        NginxDirective::KeepaliveRequests => const { &entry(
+            ("nginx.keepalive_requests", "a number, like `100000`"),
+            (Http, "1000"),
+            (&TCP_PASSIVE_OPENS, "grows less per request"),
+            "What a connection has allocated is freed when it closes: with very many requests it holds more memory.",
+            "After so many requests nginx closes a client's connection, and the client opens another one.",
+        ) },
+        NginxDirective::KeepaliveTimeout => const { &entry(
+            ("nginx.keepalive_timeout", "a time, like `75s`; `0` closes after each request"),
+            (Http, "75s"),
+            (&TCP_PASSIVE_OPENS, "grows less per request"),
+            "Idle connections take a slot and a descriptor of a worker for so long.",
+            "How long a client's connection may be idle before nginx closes it.",
+        ) },
+        NginxDirective::LimitConnDryRun => const { &entry(
+            ("nginx.limit_conn_dry_run", "`on` or `off`; nginx 1.17.6 and newer"),
+            (Http, "off"),
+            (&ERROR_LOG_LIMITING, "tells of limits that were not applied"),
+            "With `on` the limit protects nothing: what stands behind it gets all the load.",
+            "With `on`, limits of connections (limit_conn) are counted and logged, and not applied.",
+        ) },
+        NginxDirective::LimitReqDryRun => const { &entry(
+            ("nginx.limit_req_dry_run", "`on` or `off`; nginx 1.17.1 and newer"),
+            (Http, "off"),
+            (&ERROR_LOG_LIMITING, "tells of limits that were not applied"),
+            "With `on` the limit protects nothing: what stands behind it gets all the load.",
+            "With `on`, limits of requests (limit_req) are counted and logged, and not applied.",
+        ) },
+        NginxDirective::ProxyBuffers => const { &entry(
+            ("nginx.proxy_buffers", "number and size, like `16 32k`"),
+            (Http, "8 4k"),
+            (&ERROR_LOG_TEMP_FILE, "stops growing"),
+            "Each request in flight may take all of them: number times size times connections is the memory at worst.",
+            "What of a server's answer does not fit goes to a temporary file.",
+        ) },
+        NginxDirective::ProxyMaxTempFileSize => const { &entry(
+            ("nginx.proxy_max_temp_file_size", "a size, like `1024m`; `0` for no files"),
+            (Http, "1024m"),
+            (&ERROR_LOG_TEMP_FILE, "stops growing with `0`"),
+            "Without files a slow client keeps its server's connection busy until it has read its answer.",
+            "How much of a server's answer may go to a temporary file when it does not fit into the buffers.",
+        ) },
+        NginxDirective::ProxyNextUpstreamTries => const { &entry(
+            ("nginx.proxy_next_upstream_tries", "a number; `0` for no limit"),
+            (Http, "0"),
+            (&ERROR_LOG_UPSTREAM_TIMEOUT, "grows by fewer lines per request"),
+            "With fewer tries, more requests fail when one server of several is down.",
+            "How many servers are tried for a request before the client gets the error.",
+        ) },
+        NginxDirective::SslSessionCache => const { &entry(
+            ("nginx.ssl_session_cache", "`off`, `none`, or `shared:NAME:SIZE`, like `shared:tls:10m`"),
+            (Http, "none"),
+            (&PROC_RUN, "falls per connection, when clients come back"),
+            "Sessions of TLS 1.2 that are kept weaken forward secrecy for as long as they are kept.",
+            "Clients that come back resume a session instead of a full handshake; 1 MB keeps about 4000 sessions.",
+        ) },
+        NginxDirective::TcpNopush => const { &entry(
+            ("nginx.tcp_nopush", "`on` or `off`"),
+            (Http, "off"),
+            (&TCP_ORIGINAL_SENT, "falls per request, for files"),
+            "None known: nginx uncorks at the end of an answer.",
+            "With `on` and sendfile, head and first bytes of a file leave in one packet.",
+        ) },
+        NginxDirective::WorkerRlimitNofile => const { &entry(
+            ("nginx.worker_rlimit_nofile", "a number, like `65536`"),
+            (Main, "what the master was started with"),
+            (&ERROR_LOG_NO_DESCRIPTORS, "stops growing"),
+            "More open files take more memory of the kernel.",
+            "How many files and sockets a worker may have open. A proxy needs two for each request in flight.",
+        ) },
+    }
+}
+
+/// Name and values, block and default, the sign that it worked, the risk, and what it is for.
+const fn entry(
+    (name, value): (&'static str, &'static str),
+    (block, unset): (Block, &'static str),
+    (metric, how): (&'static Metric, &'static str),
+    risk: &'static str,
+    doc: &'static str,
+) -> Setting {
+    let effect = Effect { metric, how };
+    Setting {
+        knob: KnobInfo { name, value, disruption: Disruption::Reload, risk, effect, doc, read, plan, check },
+        block,
+        unset,
+    }
+}
+
+fn read(ctx: &Context<'_>, name: &str) -> Result<String, TuneError> {
+    Ok(present(&nginx(ctx)?.1, named(name)?))
+}
+
+fn plan(ctx: &Context<'_>, name: &str, value: &str) -> Result<Plan, TuneError> {
+    let directive = named(name)?;
+    let value = words(directive, value)?;
+    let (master, config) = nginx(ctx)?;
+    let edits = edits(&config, directive, &value);
+    let before = present(&config, directive);
+    nginx_plan(setting(directive).knob.name, &value, before, (master, config), &edits)
+}
+
+fn check(ctx: &Context<'_>, name: &str, value: &str) -> Result<(), TuneError> {
+    let directive = named(name)?;
+    expect_read(setting(directive).knob.name, &words(directive, value)?, &read(ctx, name)?)
+}
+
+fn named(name: &str) -> Result<NginxDirective, TuneError> {
+    let known = || NginxDirective::ALL.map(NginxDirective::name).join(", ");
+    NginxDirective::named(name).ok_or_else(|| TuneError::value("nginx.DIRECTIVE", name, known()))
+}
+
+/// The arguments of a directive with one blank between them. Nothing that could end the directive is taken.
+fn words(directive: NginxDirective, value: &str) -> Result<String, TuneError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " _.:/=-".contains(c);
+    let words: Vec<&str> = value.split_ascii_whitespace().collect();
+    if words.is_empty() || value.len() > VALUE_MAX || !value.chars().all(is_plain) {
+        let KnobInfo { name, value: wanted, .. } = setting(directive).knob;
+        return Err(TuneError::value(name, value, wanted));
+    }
+    Ok(words.join(" "))
+}
+
+/// The blocks in which a directive holds for everything, and each place where it stands; none in the first place: the main part.
+fn places(config: &Config, directive: NginxDirective) -> (Option<&Directive>, Vec<&Directive>) {
+    let name = directive.name();
+    let block = |called: &str| config.root.iter().find(|d| d.name == called);
+    match setting(directive).block {
+        Block::Main => (None, config.root.iter().filter(|d| d.name == name).collect()),
+        Block::Events => {
+            let events = config.root.iter().filter(|d| d.name == "events");
+            (block("events"), events.flat_map(|d| d.named(name)).collect())
+        }
+        Block::Http => (block("http"), config.in_http(name).into_iter().map(|(_, found)| found).collect()),
+    }
+}
+
+/// Whether it stands where it holds for the whole block.
+fn holds_for_all(block: Option<&Directive>, found: &[&Directive], directive: NginxDirective) -> bool {
+    block.map_or(!found.is_empty(), |block| block.named(directive.name()).next().is_some())
+}
+
+/// Every value that holds somewhere, in order of the alphabet.
+fn present(config: &Config, directive: NginxDirective) -> String {
+    let (block, found) = places(config, directive);
+    let mut values: BTreeSet<String> = found.iter().map(|d| d.args.join(" ")).collect();
+    if !holds_for_all(block, &found, directive) {
+        values.insert(setting(directive).unset.to_string());
+    }
+    values.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+fn edits(config: &Config, directive: NginxDirective, value: &str) -> Edits {
+    let mut edits = Edits::default();
+    let (block, found) = places(config, directive);
+    for there in &found {
+        edits.set_args(there, value);
+    }
+    if !holds_for_all(block, &found, directive) {
+        let line = format!("{} {value};", directive.name());
+        match (block, config.root.iter().find(|d| d.source == 0)) {
+            (Some(block), _) => edits.insert_last(config, block, &line),
+            (None, Some(first)) => edits.insert_before(config, first, &line),
+            (None, None) => {}
+        }
+    }
+    edits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn config(text: &str) -> Config {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("nginx.conf");
+        std::fs::write(&file, text).unwrap();
+        Config::read(&file).unwrap()
+    }
+
+    fn rewritten(text: &str, directive: NginxDirective, value: &str) -> String {
+        let config = config(text);
+        String::from_utf8(edits(&config, directive, value).rewrite(&config).remove(0).new).unwrap()
+    }
+
+    #[test]
+    fn is_set_wherever_it_stands_and_for_the_rest() {
+        let text = "events {}\nhttp {\n    server {\n        location / { gzip_comp_level 9; }\n    }\n}\n";
+        assert_eq!(present(&config(text), NginxDirective::GzipCompLevel), "1, 9");
+        let new = rewritten(text, NginxDirective::GzipCompLevel, "2");
+        assert!(new.contains("{ gzip_comp_level 2; }") && new.contains("    gzip_comp_level 2;\n}"), "{new}");
+        assert_eq!(present(&config(&new), NginxDirective::GzipCompLevel), "2");
+    }
+
+    #[test]
+    fn what_holds_for_all_is_set_in_its_place() {
+        let text = "events {}\nhttp { proxy_buffers  8   4k; server { } }\n";
+        assert_eq!(present(&config(text), NginxDirective::ProxyBuffers), "8 4k");
+        let new = rewritten(text, NginxDirective::ProxyBuffers, "16 64k");
+        assert_eq!(new, "events {}\nhttp { proxy_buffers  16 64k; server { } }\n");
+    }
+
+    #[test]
+    fn each_goes_into_its_own_block() {
+        let text = "# x\nevents {\n    worker_connections 64;\n}\nhttp {\n    sendfile on;\n}\n";
+        for (directive, value, before, line) in [
+            (NginxDirective::AcceptMutex, "on", "off", "    accept_mutex on;\n}\nhttp"),
+            (NginxDirective::WorkerRlimitNofile, "9000", "what the master was started with", "# x\nworker_rlimit_nofile 9000;\n"),
+            (NginxDirective::TcpNopush, "on", "off", "sendfile on;\n    tcp_nopush on;\n}"),
+        ] {
+            assert_eq!(present(&config(text), directive), before);
+            let new = rewritten(text, directive, value);
+            assert!(new.contains(line), "{new}");
+            assert_eq!(present(&config(&new), directive), value);
+        }
+    }
+
+    #[test]
+    fn values_that_end_a_directive_are_refused() {
+        for bad in ["", " ", "1; user root", "1 }", "a#", "\"x\"", "$uri", "1\nuser root", &"9".repeat(201)] {
+            assert!(words(NginxDirective::Gzip, bad).is_err(), "{bad}");
+        }
+        assert_eq!(words(NginxDirective::ProxyBuffers, " 16  64k ").unwrap(), "16 64k");
+        assert!(named("proxy_pass").unwrap_err().to_string().contains("gzip_comp_level"));
+    }
+
+    #[test]
+    fn names_are_those_of_the_catalogue() {
+        for directive in NginxDirective::ALL {
+            assert_eq!(setting(directive).knob.name, format!("nginx.{}", directive.name()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_set_is_what_is_read(number in 1u32..100_000, nested in any::<bool>()) {
+            let inner = if nested { "keepalive_requests 5;" } else { "" };
+            let text = format!("events {{}}\nhttp {{ server {{ {inner} location / {{}} }} }}\n");
+            let new = rewritten(&text, NginxDirective::KeepaliveRequests, &number.to_string());
+            prop_assert_eq!(present(&config(&new), NginxDirective::KeepaliveRequests), number.to_string());
+        }
+    }
+}
