@@ -23,6 +23,19 @@ fn needs_root_apply_then_undo_is_identity_for_every_knob() {
         ("nginx.worker_processes", "auto", "2"),
         ("nginx.worker_connections", "600", "256"),
         ("nginx.backlog", "77", "127.0.0.1:8080=16 127.0.0.1:8081=511"),
+        ("nginx.accept_mutex", "on", "off"),
+        ("nginx.gzip", "on", "off"),
+        ("nginx.gzip_comp_level", "9", "1"),
+        ("nginx.keepalive_requests", "100000", "1000"),
+        ("nginx.keepalive_timeout", "5s", "75s"),
+        ("nginx.limit_conn_dry_run", "on", "off"),
+        ("nginx.limit_req_dry_run", "on", "off"),
+        ("nginx.proxy_buffers", "16 64k", "8 4k"),
+        ("nginx.proxy_max_temp_file_size", "0", "1024m"),
+        ("nginx.proxy_next_upstream_tries", "1", "0"),
+        ("nginx.ssl_session_cache", "shared:tls:1m", "none"),
+        ("nginx.tcp_nopush", "on", "off"),
+        ("nginx.worker_rlimit_nofile", "4096", "what the master was started with"),
         ("sysctl.net.core.somaxconn", "128", "4096"),
         ("sysctl.net.ipv4.ip_local_port_range", "20000 20999", "32768 60999"),
         ("sysctl.net.ipv4.tcp_tw_reuse", "1", "2"),
@@ -215,9 +228,13 @@ fn needs_root_bad_input_is_said_and_leaves_nothing() {
 
     let error = fails("nginx.backlog", "5000").to_string();
     assert!(error.contains("at most net.core.somaxconn, which is 4096"), "{error}");
-    // nginx itself refuses this one, after the file was written.
-    let error = fails("nginx.access_log", "buffer=999999m");
-    assert!(matches!(error, TuneError::Rejected { .. }), "{error}");
+    let error = fails("nginx.gzip", "on; user root").to_string();
+    assert!(error.contains("`on` or `off`"), "{error}");
+    // nginx itself refuses these, after the file was written.
+    for (name, value) in [("nginx.access_log", "buffer=999999m"), ("nginx.gzip_comp_level", "12"), ("nginx.gzip", "perhaps")] {
+        let error = fails(name, value);
+        assert!(matches!(error, TuneError::Rejected { .. }), "{error}");
+    }
     assert_eq!(stage.snapshot(), before);
     assert!(journal.unsettled().is_empty());
 
