@@ -95,7 +95,7 @@ function drawn(flame: FlameView, differs: boolean, graphOf: CallGraph): HTMLElem
   const field = h("input", { type: "search", placeholder: t.flames.find, "aria-label": t.flames.findOf(flame.host) }) as HTMLInputElement;
   const back = h("button", { type: "button", hidden: "" }, t.flames.all) as HTMLButtonElement;
   const difference = flame.before ? h("button", { type: "button", class: "flame-difference" }, t.flames.difference(flame.before.run)) : null;
-  const keys = h("div", {});
+  const keys = h("div", { class: "legend-of" });
   const matches = (frame: Frame) => pattern !== "" && frame.name.toLowerCase().includes(pattern);
   const told = (frame: Frame) => {
     const { now, before } = shares(flame, frame);

@@ -63,28 +63,23 @@ function response(title: string, xTitle: string, curves: DoseCurve[]): HTMLEleme
           curves.map((c) => [
             line(curve((dose) => follows(c.raises, c.elasticity, dose)), `line ${roleOf(c)}`),
             c.points.map((p) => [
-              p.low === null || p.high === null ? null : s("line", { class: `interval ${roleOf(c)}`, x1: x(p.dose), x2: x(p.dose), y1: y(p.low), y2: y(p.high) }),
+              p.low === null || p.high === null ? null : bar(roleOf(c), x(p.dose), y(p.low), y(p.high)),
               s("circle", { class: `dot ${roleOf(c)}`, cx: x(p.dose), cy: y(p.effect), r: 5 }, s("title", {}, `${c.resource}: ${told(p)}`)),
             ]),
           ]),
           s("circle", { class: "dot origin", cx: x(0), cy: y(0), r: 4 }, s("title", {}, t.interventions.origin)),
-          names(curves, (c) => [x(Math.max(...c.points.map((p) => p.dose))), y(follows(c.raises, c.elasticity, Math.max(...c.points.map((p) => p.dose))))]),
         ];
         return { height: frame.bottom + 42, parts };
       },
-      legend([["suspect", t.interventions.suspect], ["control", t.interventions.controlKey], ["sole", t.interventions.soleKey]]),
+      legend([...curves.map((c): [string, string] => [roleOf(c), keyOf(c)]), ["sole", t.interventions.soleKey]]),
     ),
   );
 }
 
-/** What each curve is of, left of its last dose; names of curves that come close go one below the other. */
-function names(curves: DoseCurve[], end: (curve: DoseCurve) => [number, number]): Child {
-  const taken: number[] = [];
-  return curves.map((c) => {
-    const [x, y] = end(c);
-    let at = y - 12;
-    while (taken.some((other) => Math.abs(other - at) < 15)) at += 15;
-    taken.push(at);
-    return s("text", { class: "row", x: x - 12, y: at, "text-anchor": "end" }, `${c.resource}: ${t.interventions.elasticity(c.elasticity.toFixed(2))}`);
-  });
-}
+const keyOf = (c: DoseCurve): string => `${c.control ? t.interventions.controlKey : t.interventions.suspect}: ${c.resource}, ${t.interventions.elasticity(c.elasticity.toFixed(2))}`;
+
+/** An interval with its ends marked, which show also where it is shorter than its dot. */
+const bar = (role: string, x: number, y1: number, y2: number): Child => [
+  s("line", { class: `interval ${role}`, x1: x, x2: x, y1, y2 }),
+  s("path", { class: `ends ${role}`, d: `M${x - 9},${y1}h18M${x - 9},${y2}h18` }),
+];
