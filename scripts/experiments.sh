@@ -34,13 +34,13 @@ environments() {
     printf 'measured: what is not the same? `prony %s` says\n\n```\n' "$words"
     # The words are separate arguments.
     # shellcheck disable=SC2086
-    as_root "$PRONY" $words
+    as_root "$PRONY" $words || return
     printf '```\n\nWhat steering costs is measured in [packet-steering](packet-steering.md) and [steering-ladder](steering-ladder.md).\n'
 }
 
 run() {
     case "$1" in
-        environments) environments >"$PAGES/environments.md" ;;
+        environments) environments >"$OUT/environments.md" && cp "$OUT/environments.md" "$PAGES/environments.md" ;;
         layers) as_root "$PRONY" network --layers --quiet --md "$PAGES/layers.md" ;;
         *) as_root "$PRONY" run "experiments/$1.toml" --quick --output "$OUT/$1" --md "$PAGES/$1.md" ;;
     esac
@@ -57,21 +57,30 @@ ran() {
     fi
 }
 
+# What the rest takes if it goes as before: `took $1 s for $2 of $3`.
+left() {
+    if [ "$2" = 0 ]; then return 0; fi
+    printf ', about %d min left' $((($1 * ($3 - $2) / $2 + 59) / 60))
+}
+
 main() {
-    local names=("$@") failed=()
+    local names=("$@") failed=() begun=$SECONDS number=0
     if [ $# = 0 ]; then mapfile -t names < <(all); fi
     for name in "${names[@]}"; do
         [ "$name" = layers ] || [ "$name" = environments ] || [ -e "experiments/$name.toml" ] ||
             die "there is no experiments/$name.toml; there are: $(all | tr '\n' ' ')"
     done
     mkdir -p "$OUT"
+    # prony itself ends well when it is interrupted, and this must not go on with the next.
+    trap 'die "stopped; the same call goes on where it was cut short"' INT TERM
     for name in "${names[@]}"; do
-        say "$name"
-        ran "$name" || failed+=("$name")
+        say "$((number + 1)) of ${#names[@]}: $name$(left $((SECONDS - begun)) "$number" ${#names[@]})"
+        ran "$name" || { failed+=("$name"); say "$name failed; the others go on"; }
+        number=$((number + 1))
     done
     if [ "$(id -u)" != 0 ]; then as_root chown -R "$(id -u):$(id -g)" "$PAGES" "$OUT"; fi
-    say "pages are in $PAGES, cells and records in $OUT"
-    [ ${#failed[@]} = 0 ] || die "these failed: ${failed[*]}"
+    say "$((number - ${#failed[@]})) of $number have their page in $PAGES; cells and records are in $OUT"
+    [ ${#failed[@]} = 0 ] || die "these failed, repeat them by their names: ${failed[*]}"
 }
 
 main "$@"

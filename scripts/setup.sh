@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs by apt what prony's build, demo, tests, experiments or benchmarks need and what is missing here; says each package and why.
-# schemathesis, which tries the API of `prony serve`, comes by pip into a folder of its own (~/.cache/prony).
+# schemathesis, which tries the API of `prony serve`, comes by pip, and Jetty by Maven, into folders of their own (~/.cache/prony).
 # It does nothing when everything is there, and it never starts a service of the distribution.
 #
 # usage: setup.sh build|demo|test|experiments|bench
@@ -34,9 +34,11 @@ demo|ps|procps|looking at the processes of a lab
 test|python3|python3|the fault cases and small servers that misbehave on purpose
 test|chromium|chromium|a look at the pages in a real browser
 test|/usr/share/doc/python3-venv|python3-venv|a place for schemathesis, which Debian has no package of
-experiments|apache2|apache2-bin|a server to compare with
-experiments|node|nodejs|a server to compare with
-experiments|java|default-jdk-headless|a server to compare with
+servers|apache2|apache2-bin|a server to compare with
+servers|node|nodejs|a server to compare with
+servers|java|default-jdk-headless|a server to compare with
+servers|mvn|maven|fetching Jetty, a server to compare with
+servers|mkfs.ext4|e2fsprogs|a file system of its own for the logs of a lab
 experiments|iperf3|iperf3|measuring the network by a program that others know
 bench|wrk|wrk|a load generator to compare with
 bench|ab|apache2-utils|a load generator to compare with
@@ -62,8 +64,8 @@ as_root() {
 # Whether something for $2 is wanted when $1 was asked for: each asks for what the one before it asks for, and more.
 wanted() {
     case "$1:$2" in
-        build:build | demo:build | demo:demo | test:build | test:demo | test:test) return 0 ;;
-        experiments:build | experiments:demo | experiments:experiments | bench:*) return 0 ;;
+        build:build | demo:build | demo:demo | test:build | test:demo | test:servers | test:test) return 0 ;;
+        experiments:build | experiments:demo | experiments:servers | experiments:experiments | bench:*) return 0 ;;
         *) return 1 ;;
     esac
 }
@@ -145,6 +147,11 @@ install_schemathesis() {
     fi
 }
 
+# Not fatal: only one level of one experiment needs it, and says so when it is not there.
+install_jetty() {
+    "$(dirname "${BASH_SOURCE[0]}")/jetty.sh" || say "note: without Jetty the experiment other-servers does not run; repeat 'scripts/jetty.sh'"
+}
+
 main() {
     case "${1:-}" in
         build | demo | test | experiments | bench) ;;
@@ -159,6 +166,7 @@ main() {
         [ -z "$packages" ] || die "still missing after the installation:$packages"
     fi
     if [ "$1" = test ]; then install_schemathesis; fi
+    if wanted "$1" servers; then install_jetty; fi
     say "everything for '$1' is here"
 }
 

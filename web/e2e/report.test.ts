@@ -123,6 +123,93 @@ test("a function is found in the flame graph", { timeout: PATIENCE_MS }, () =>
   }),
 );
 
+test("a profile is held against that of an earlier run", { timeout: PATIENCE_MS }, () =>
+  reading({}, async (page) => {
+    const flame = page.locator("#profile .flame").first();
+    const button = flame.locator(".flame-difference");
+    await button.scrollIntoViewIfNeeded();
+    expect(await flame.locator("rect[class^=shift]").count()).toBe(0);
+    await button.focus();
+    await page.keyboard.press("Enter");
+    expect(await button.getAttribute("aria-pressed")).toBe("true");
+    expect(await flame.locator("rect.flame-user, rect.flame-kernel").count()).toBe(await flame.locator(".calls rect.flame-user, .calls rect.flame-kernel").count());
+    for (const sign of ["less", "more"]) expect(await flame.locator(`.flame-frame rect[class*=shift-${sign}]`).count(), sign).toBeGreaterThan(0);
+    expect(await flame.locator(".legend").first().textContent()).toContain("percentage points");
+    const moved = flame.locator(".flame-frame:has(rect[class*=shift-less])").first();
+    expect(await moved.locator("title").textContent()).toMatch(/: [\d.]+ % of the CPU samples, .+; [\d.]+ % before, -[\d.]+ points$/);
+    await moved.hover();
+    expect(await flame.locator(".flame-said").textContent()).toContain("% before");
+    const table = flame.locator("[aria-label*='moved by more than chance'] tbody tr");
+    expect(await table.count()).toBeGreaterThan(0);
+    expect(await table.first().locator("td").last().textContent()).toMatch(/^[+-][\d.]+$/);
+    await flame.locator(".flame-tools input").fill("tcp");
+    expect(await flame.locator("rect.flame-marked").count()).toBeGreaterThan(0);
+    await button.click();
+    expect(await flame.locator("rect[class^=shift]").count()).toBe(0);
+    expect(await flame.locator(".flame-frame rect.flame-found").count()).toBeGreaterThan(0);
+  }),
+);
+
+test("what stands around a function is drawn, for the mouse and for the keyboard", { timeout: PATIENCE_MS }, () =>
+  reading({}, async (page) => {
+    const flame = page.locator("#profile .flame").first();
+    const heading = flame.locator(".calls h4");
+    const before = await heading.textContent();
+    const other = flame.locator("[aria-label^='Hottest'] button.function").nth(2);
+    const name = (await other.textContent())!;
+    await other.focus();
+    await page.keyboard.press("Enter");
+    expect(await heading.textContent()).toContain(`Around ${name}`);
+    expect(await heading.textContent()).not.toBe(before);
+    expect(await page.evaluate(() => document.activeElement?.tagName)).toBe("H4");
+    expect(await flame.locator(".calls svg").getAttribute("aria-label")).toContain(`Around ${name}: in `);
+    const boxes = flame.locator(".calls .call-goes");
+    expect(await boxes.count()).toBeGreaterThan(0);
+    const caller = (await boxes.first().locator("title").textContent())!.replace(/: [\d.]+ % of all samples.*$/, "");
+    await boxes.first().click();
+    expect(await heading.textContent()).toContain(`Around ${caller} `);
+    await flame.locator(".calls summary").click();
+    const callee = flame.locator(".calls tr", { hasText: "is called by it" }).locator("button.function").first();
+    const next = await callee.textContent();
+    await callee.focus();
+    await page.keyboard.press("Enter");
+    expect(await heading.textContent()).toContain(`Around ${next} `);
+    // A frame of the graph goes there too.
+    const frame = flame.locator(".flame-frame").nth(1);
+    await frame.click();
+    expect(await heading.textContent()).toContain(`Around ${(await frame.locator("title").textContent())!.replace(/: [\d.]+ % of the CPU.*$/, "")} `);
+  }),
+);
+
+test("an intervention is drawn as throughput against its dose", { timeout: PATIENCE_MS }, () =>
+  reading({}, async (page) => {
+    const figure = page.locator("#interventions .part", { has: page.locator(".line.sole") }).first();
+    await figure.scrollIntoViewIfNeeded();
+    expect(await figure.locator(".dot.origin").count()).toBe(1);
+    const doses = await figure.locator(".dot.suspect, .dot.control").count();
+    expect(doses).toBeGreaterThan(0);
+    expect(await figure.locator(".interval").count()).toBe(doses);
+    expect(await figure.locator("text.axis").allTextContents()).toEqual(["dose: share by which it was made slower", "change of throughput"]);
+    // The curve begins where there is no dose and no change.
+    const [origin, start] = [figure.locator(".dot.origin"), await figure.locator(".line.suspect, .line.control").first().getAttribute("d")];
+    const [x, y] = /^M([\d.]+),([\d.]+)/.exec(start!)!.slice(1).map(Number);
+    expect([x, y]).toEqual([Number(await origin.getAttribute("cx")), Number(await origin.getAttribute("cy"))].map((v) => Number(v.toFixed(1))));
+  }),
+);
+
+test("gates and what hosts differ in are there for who opens them", { timeout: PATIENCE_MS }, () =>
+  reading({}, async (page) => {
+    const raw = page.locator("#raw details");
+    const gates = raw.filter({ hasText: "Validity gates" });
+    await gates.locator("summary").click();
+    expect(await gates.locator("tbody tr").count()).toBeGreaterThan(3);
+    expect(await gates.locator("tbody td").filter({ hasText: /^\d+ of \d+ trials$/ }).count()).toBeGreaterThan(3);
+    const differ = raw.filter({ hasText: "What hosts differ in" });
+    await differ.locator("summary").click();
+    expect(await differ.locator("tbody tr").count()).toBeGreaterThan(0);
+  }),
+);
+
 test("theme and language are what the reader chooses", { timeout: PATIENCE_MS }, () =>
   reading({ colorScheme: "light" }, async (page) => {
     const paper = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);

@@ -86,6 +86,19 @@ test("runs are found, tagged and chosen", { timeout: PATIENCE_MS }, () =>
   }),
 );
 
+test("the CPU profiles of two runs are held against each other", { timeout: PATIENCE_MS }, () =>
+  reading("/", async (page) => {
+    const list = (await (await page.request.get(`${base}/api/runs?limit=100`)).json()) as { runs: { id: string; cause: string | null }[] };
+    const id = (cause: string) => list.runs.find((run) => run.cause === cause)!.id;
+    await page.goto(`${base}/compare?runs=${id("offloads-off")},${id("overlay-encapsulation")}`);
+    const button = page.locator("#against-1 .flame-difference").first();
+    await button.waitFor();
+    expect(await button.getAttribute("aria-pressed")).toBe("true");
+    expect(await button.textContent()).toContain(id("offloads-off"));
+    expect(await page.locator("#against-1 .flame-frame rect[class*=shift-]").count()).toBeGreaterThan(0);
+  }),
+);
+
 test("a run is its report", { timeout: PATIENCE_MS }, () =>
   reading("/?q=overlay", async (page) => {
     await page.locator(".runs a").first().click();

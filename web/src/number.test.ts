@@ -1,13 +1,17 @@
 // Numbers are written as prony's own texts write them (crates/prony-report/src/number.rs).
 
 import { expect, test } from "vitest";
-import { NONE, change, clock, inUnit, micros, onAxis, percent, rate } from "./number";
+import { NONE, change, clock, inUnit, micros, onAxis, percent, points, rate } from "./number";
 
 test("quantities read as in the texts of prony", () => {
   expect([micros(250), micros(1234), micros(2.5e6), micros(0.5), micros(null)]).toEqual(["250 us", "1.23 ms", "2.50 s", "0.50 us", NONE]);
   expect([rate(83.44), rate(24_817.3), rate(0)]).toEqual(["83.4", "24,817", "0"]);
   expect([percent(0.123), percent(0.0004), percent(1)]).toEqual(["12.3 %", "0.04 %", "100 %"]);
   expect([change(0.382), change(-0.0041), change(0.0001)]).toEqual(["+38.2 %", "-0.4 %", "0.0 %"]);
+});
+
+test("a share moves by points", () => {
+  expect([points(0.0412), points(-0.259), points(0.0001), points(-0.0001)]).toEqual(["+4.1", "-25.9", "0.0", "0.0"]);
 });
 
 test("values under the cursor have their unit", () => {

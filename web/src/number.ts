@@ -28,6 +28,12 @@ export const change = (relative: number | null): string => {
   return `${percent > 0 ? "+" : ""}${grouped(percent, 1)} %`;
 };
 
+/** How far a share moved, in percentage points. */
+export const points = (difference: number): string => {
+  const moved = Number((difference * 100).toFixed(1));
+  return `${moved > 0 ? "+" : ""}${grouped(moved === 0 ? 0 : moved, 1)}`;
+};
+
 export const percent = (share: number | null): string => {
   if (share === null) return NONE;
   const value = share * 100;

@@ -115,6 +115,23 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
     }
 }
 
+/// The 95 % interval of a finding's predicted gain, as far as an intervention tells it. The prediction takes the hop for the sole
+/// limit; where throughput follows by an elasticity of e, freeing the same share brings (1 + gain)^e - 1. A removal measured a
+/// gain itself. Widened where needed, so that it holds the prediction; how far the share that was freed is off it does not know.
+pub fn gain_interval(hop: &Hop<'_>, finding: &Finding) -> Option<(f64, f64)> {
+    let gain = finding.gain?;
+    let intervention = test_of(hop, finding)?;
+    let seen = Seen::of(intervention)?;
+    let (low, high) = match intervention.what {
+        InterventionKind::Cpu | InterventionKind::LinkRate { .. } => {
+            ((seen.low * gain.ln_1p()).exp_m1(), (seen.high * gain.ln_1p()).exp_m1())
+        }
+        InterventionKind::Removal { .. } => (seen.low, seen.high),
+        InterventionKind::Concurrency | InterventionKind::Rate | InterventionKind::Placebo => return None,
+    };
+    (low.is_finite() && high.is_finite()).then(|| (low.min(gain), high.max(gain)))
+}
+
 /// What shows that a finding holds back only a part: throughput follows its CPU, but by far not in full.
 pub fn only_a_part(hop: &Hop<'_>, finding: &Finding) -> Option<String> {
     let seen = test_of(hop, finding).filter(|_| finding.dose.cpu_host(hop).is_some()).and_then(Seen::of)?;

@@ -249,12 +249,15 @@ fn verdict_of(top: &Standing<'_>, others: &[Standing<'_>]) -> Verdict {
         .gain
         .map_or(String::new(), |g| format!("; mending it is predicted to bring {:.0} % more", g * 100.0));
     let share = format!("it explains {:.0} % of the limit", top.finding.score * 100.0);
+    let (low, high) = grounding::gain_interval(&top.hop, &top.finding).unzip();
     Verdict {
         cause: top.cause.id.to_string(),
         hop: top.hop.name.to_string(),
         confidence: confidence(&tests),
         grounded: tests.iter().all(|t| t.holds),
         predicted_gain: top.finding.gain,
+        predicted_gain_low: low,
+        predicted_gain_high: high,
         summary: format!("{}: {share}{gain}.{}", top.finding.summary, beside(top, others)),
         grounding: tests,
     }
@@ -324,6 +327,7 @@ fn none(run: &Run, why: &str, evidence: &[Evidence]) -> Verdict {
         predicted_gain: headroom,
         summary: format!("Nothing limits at this load, {why}{place}{room}."),
         grounding: tests,
+        ..Verdict::default()
     }
 }
 

@@ -169,7 +169,13 @@ mod tests {
     fn writes_the_quota_of_v2() {
         let tmp = tempfile::tempdir().unwrap();
         let root = tmp.path().to_path_buf();
-        let ground = Ground { run: root.clone(), logs: root.clone(), netns: root.clone(), cgroups: vec![root.clone()] };
+        let ground = Ground {
+            run: root.clone(),
+            logs: root.clone(),
+            netns: root.clone(),
+            cgroups: vec![root.clone()],
+            mounts: root.clone(),
+        };
         let id = LabId::parse("00aa").unwrap();
         std::fs::write(root.join("cgroup.subtree_control"), "memory").unwrap();
         make(&ground, &id, "lb").unwrap();

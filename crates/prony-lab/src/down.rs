@@ -1,13 +1,14 @@
 //! Taking a lab down, whatever state it is in, and finding labs.
 //!
-//! Removal goes by names and not by the state file, so it also works when that is gone. The folder with the state goes
-//! last: as long as anything stands, the lab is listed. Invariant: taking down twice is the same as once.
+//! Removal goes by names and not by the state file, so it also works when that is gone; of a folder on another disk only
+//! the empty folder stays then. The folder with the state goes last: as long as anything stands, the lab is listed.
+//! Invariant: taking down twice is the same as once.
 
 use crate::error::file;
 use crate::state::{Stage, State, sweep};
 use crate::tool;
 use crate::traces::Ground;
-use crate::{Condition, LabError, LabId, LabState, cgroup, sys};
+use crate::{Condition, LabError, LabId, LabState, cgroup, disk, sys};
 use prony_tool::IP;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,18 +17,21 @@ use std::time::{Duration, Instant};
 const GONE_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) fn down(ground: &Ground, id: &LabId) -> Result<(), LabError> {
+    let mut elsewhere = Vec::new();
     if let Some(mut state) = State::read(ground, id) {
         if state.stage == Stage::Building && state.owner.pid != std::process::id() && state.owner.is_alive() {
             return Err(LabError::BeingBuilt { id: id.as_str().to_string(), pid: state.owner.pid });
         }
         state.enter(Stage::GoingDown)?;
+        elsewhere = disk::folders_elsewhere(&state, id);
     }
     kill_all(ground, id)?;
     for name in ground.namespaces_of(id) {
         tool::run(IP, &["netns", "del", &name], "")?;
     }
-    for folder in [ground.log_folder(id), ground.lab(id)] {
-        remove_folder(&folder)?;
+    disk::detach(ground, id)?;
+    for folder in elsewhere.iter().chain([&ground.log_folder(id), &ground.lab(id)]) {
+        remove_folder(folder)?;
     }
     sweep(ground);
     remove_empty_parents(ground);
@@ -101,6 +105,7 @@ fn state_of(ground: &Ground, id: LabId) -> LabState {
             Stage::Up => Condition::Up,
         },
     };
+    let mounts = ground.mounts_of(&id);
     LabState {
         id,
         name: state.as_ref().map_or_else(String::new, |s| s.name.clone()),
@@ -109,5 +114,6 @@ fn state_of(ground: &Ground, id: LabId) -> LabState {
         condition,
         namespaces,
         processes: pids,
+        mounts,
     }
 }

@@ -27,6 +27,28 @@ pub enum LabError {
         /// Debian package that has it.
         package: String,
     },
+    /// Files that prony does not bring are missing.
+    #[error("{what} is not there ({looked}), and {wanted_by} needs it: {next}")]
+    FilesMissing {
+        /// What.
+        what: String,
+        /// Where it was looked for.
+        looked: PathBuf,
+        /// Who needs it.
+        wanted_by: String,
+        /// How to get it.
+        next: String,
+    },
+    /// The kernel cannot do it, so nothing on this machine helps.
+    #[error("this kernel has no {what}, and {wanted_by} needs it ({said})")]
+    KernelLacks {
+        /// What.
+        what: String,
+        /// Who needs it.
+        wanted_by: String,
+        /// What the kernel said.
+        said: String,
+    },
     /// The machine has no control group that accounts and limits CPU.
     #[error(
         "no control group hierarchy with `{controller}` is mounted: a lab accounts and limits CPU by it ({looked})"

@@ -6,8 +6,11 @@
 
 mod builtin;
 mod cgroup;
+mod disk;
 mod down;
 mod error;
+mod jetty;
+mod kernel;
 mod network;
 mod plan;
 mod ready;
@@ -22,9 +25,11 @@ mod wire;
 mod words;
 
 pub use builtin::{Expected, builtin, builtin_names, expected};
+pub use disk::Mounted;
 pub use error::LabError;
 
 use prony_model::Stack;
+use std::path::PathBuf;
 use traces::Ground;
 
 /// Which lab: 4 hexadecimal digits.
@@ -72,6 +77,8 @@ pub struct UpLab {
     /// The stack with the place, address, software, configuration, processes, status page and logs of every host filled
     /// in.
     pub stack: Stack,
+    /// What was mounted for it.
+    pub mounted: Vec<Mounted>,
 }
 
 /// How a lab is.
@@ -102,6 +109,8 @@ pub struct LabState {
     pub namespaces: Vec<String>,
     /// Its server processes that live.
     pub processes: Vec<i32>,
+    /// Where something of it is mounted.
+    pub mounts: Vec<PathBuf>,
 }
 
 /// Brings up the lab of a stack and waits until every server answers. `progress` gets one sentence per step.
@@ -131,11 +140,11 @@ pub fn be_wire(plan: &std::path::Path) -> Result<(), LabError> {
 }
 
 /// Where a lab keeps its files; it goes away with the lab.
-pub fn folder(id: &LabId) -> std::path::PathBuf {
+pub fn folder(id: &LabId) -> PathBuf {
     Ground::of_this_machine().lab(id)
 }
 
-/// Takes a lab down: processes, namespaces, control groups, files. One that is down already is no error.
+/// Takes a lab down: processes, namespaces, control groups, what it mounted, files. One that is down already is no error.
 ///
 /// # Errors
 /// Another living process is still building it, or something of it would not go away.

@@ -19,8 +19,9 @@ use std::net::Ipv4Addr;
 
 /// Name of every host's interface.
 pub(crate) const INTERFACE: &str = "eth0";
-/// Name of the interface that wraps packets.
-const OVERLAY_INTERFACE: &str = "vxlan0";
+/// Names of the interfaces that wrap packets.
+const VXLAN_INTERFACE: &str = "vxlan0";
+const IPIP_INTERFACE: &str = "ipip0";
 /// Number of the overlay (VNI), and its port: IANA's (RFC 7348, 8).
 const OVERLAY_ID: &str = "77";
 const OVERLAY_PORT: &str = "4789";
@@ -121,16 +122,48 @@ fn mtu(host: &PlannedHost) -> String {
 /// The addresses of a host, on its interface or on the one that wraps packets.
 fn addresses(id: &LabId, plan: &Plan, host: &PlannedHost) -> Result<(), LabError> {
     let own = netns_name(id, &host.name);
-    let on = match plan.overlay {
-        Overlay::None => INTERFACE,
+    let add = |on: &str, bits: u32| -> String {
+        host.addrs().map(|addr| format!("addr add {addr}/{bits} dev {on}\n")).collect()
+    };
+    let batch = match plan.overlay {
+        Overlay::None => add(INTERFACE, 24),
         Overlay::Vxlan => {
             wrap(id, plan, host)?;
-            OVERLAY_INTERFACE
+            add(VXLAN_INTERFACE, 24)
         }
+        // Nobody is asked who has an address: a route for each says where its packets go.
+        Overlay::Ipip => format!("{}{}{}", tunnel(host), add(IPIP_INTERFACE, 32), routes(plan, host)),
     };
-    let add = |addr: &Ipv4Addr| format!("addr add {addr}/24 dev {on}\n");
-    let batch: String = std::iter::once(&host.addr).chain(&host.more_addrs).map(add).collect();
     tool::run(IP, &["-n", &own, "-batch", "-"], &batch)
+}
+
+/// The interface that wraps packets, if any does.
+fn overlay_interface(overlay: Overlay) -> Option<&'static str> {
+    match overlay {
+        Overlay::None => None,
+        Overlay::Vxlan => Some(VXLAN_INTERFACE),
+        Overlay::Ipip => Some(IPIP_INTERFACE),
+    }
+}
+
+/// An interface that puts packets into others of the same kind, one for all hosts.
+fn tunnel(host: &PlannedHost) -> String {
+    let below = below(host.addr);
+    format!(
+        "addr add {below}/24 dev {INTERFACE}\n\
+         link add {IPIP_INTERFACE} type ipip local {below} dev {INTERFACE}\n\
+         link set {IPIP_INTERFACE} up\n"
+    )
+}
+
+/// For each address of every other host, the address below the overlay that its packets are sent to.
+fn routes(plan: &Plan, host: &PlannedHost) -> String {
+    let to = |other: &PlannedHost| -> String {
+        let (below, from) = (below(other.addr), host.addr);
+        let route = |addr| format!("route add {addr}/32 via {below} dev {IPIP_INTERFACE} onlink src {from}\n");
+        other.addrs().map(route).collect()
+    };
+    plan.hosts.iter().filter(|other| other.name != host.name).map(to).collect()
 }
 
 /// An interface that wraps packets into those of the interface below it. What it does not know it sends to every host.
@@ -139,13 +172,13 @@ fn wrap(id: &LabId, plan: &Plan, host: &PlannedHost) -> Result<(), LabError> {
     let below = below(host.addr);
     let steps = format!(
         "addr add {below}/24 dev {INTERFACE}\n\
-         link add {OVERLAY_INTERFACE} type vxlan id {OVERLAY_ID} local {below} dev {INTERFACE} dstport {OVERLAY_PORT}\n\
-         link set {OVERLAY_INTERFACE} up\n"
+         link add {VXLAN_INTERFACE} type vxlan id {OVERLAY_ID} local {below} dev {INTERFACE} dstport {OVERLAY_PORT}\n\
+         link set {VXLAN_INTERFACE} up\n"
     );
     tool::run(IP, &["-n", &own, "-batch", "-"], &steps)?;
     for other in plan.hosts.iter().filter(|other| other.name != host.name) {
         let to = self::below(other.addr).to_string();
-        let everybody = ["fdb", "append", "00:00:00:00:00:00", "dev", OVERLAY_INTERFACE, "dst", &to];
+        let everybody = ["fdb", "append", "00:00:00:00:00:00", "dev", VXLAN_INTERFACE, "dst", &to];
         tool::run(BRIDGE, &[&["-n", own.as_str()], everybody.as_slice()].concat(), "")?;
     }
     Ok(())
@@ -166,9 +199,7 @@ fn offloads(id: &LabId, plan: &Plan, host: &PlannedHost) -> Result<(), LabError>
     if plan.has_switch {
         ends.push((&switch, port.as_str()));
     }
-    if plan.overlay == Overlay::Vxlan {
-        ends.push((&own, OVERLAY_INTERFACE));
-    }
+    ends.extend(overlay_interface(plan.overlay).map(|interface| (&own, interface)));
     for (netns, interface) in ends {
         let program = ethtool.to_string_lossy();
         let state = if on { "on" } else { "off" };
@@ -287,6 +318,21 @@ mod tests {
         let queue = Direction { queue: Some(Nanos::from_millis(5)), ..all };
         assert_eq!(bucket(&queue, false).unwrap().join(" "), "root tbf rate 20000000bit burst 32kb latency 5000us");
         assert_eq!(bucket(&plain, false), None);
+    }
+
+    #[test]
+    fn packets_in_packets_have_a_route_for_each_address() {
+        let text = "entry = \"http://10.77.0.20/0\"\n[host.client]\nrole = \"generator\"\n[host.lb]\n[lab]\noverlay = \"ipip\"\n\
+                    [lab.host.client]\naddr = \"10.77.0.10\"\n\
+                    [lab.host.lb]\naddr = \"10.77.0.20\"\naddresses = 2\nserver = {}\n";
+        let stack = prony_model::Stack::parse("t.toml", text).unwrap();
+        let plan = Plan::of(&stack, &prony_model::CpuList::from_iter([0])).unwrap();
+        assert_eq!(
+            routes(&plan, &plan.hosts[0]),
+            "route add 10.77.0.20/32 via 172.31.255.20 dev ipip0 onlink src 10.77.0.10\n\
+             route add 10.77.0.21/32 via 172.31.255.20 dev ipip0 onlink src 10.77.0.10\n"
+        );
+        assert!(tunnel(&plan.hosts[1]).contains("link add ipip0 type ipip local 172.31.255.20 dev eth0\n"));
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub(crate) fn store(kind: ServerKind) -> Option<Store> {
         | ServerKind::HttpdFiles
         | ServerKind::NodeFiles
         | ServerKind::JvmFiles
+        | ServerKind::JettyFiles
         | ServerKind::ChainApp
         | ServerKind::None => None,
         ServerKind::Postgres => Some(Store { port: 5432, dsn: "postgresql://app@127.0.0.1/app" }),
@@ -80,6 +81,11 @@ pub(crate) struct Upstream {
 }
 
 impl PlannedHost {
+    /// Its addresses, that of the stack file first.
+    pub fn addrs(&self) -> impl Iterator<Item = &Ipv4Addr> {
+        std::iter::once(&self.addr).chain(&self.more_addrs)
+    }
+
     /// The server and its software; none on the generator's host, and on one that only has an address.
     pub fn server(&self) -> Option<(&LabServer, Software)> {
         let server = self.lab.server.as_ref().filter(|server| server.kind != ServerKind::None);
@@ -96,6 +102,7 @@ fn software(kind: ServerKind) -> Software {
         ServerKind::HttpdFiles
         | ServerKind::NodeFiles
         | ServerKind::JvmFiles
+        | ServerKind::JettyFiles
         | ServerKind::ChainApp
         | ServerKind::None => Software::Other,
     }

@@ -9,7 +9,7 @@ use crate::state::{State, Thing};
 use crate::sys::{self, Seat};
 use crate::tool::find;
 use crate::traces::Ground;
-use crate::{LabError, LabId, cgroup, words};
+use crate::{LabError, LabId, cgroup, jetty, words};
 use prony_model::lab::{AccessLog, LabServer, ServerKind};
 use prony_model::stack::Logs;
 use prony_model::{Host, Place, ProcessRef, Software};
@@ -52,7 +52,7 @@ pub(crate) fn tool(kind: ServerKind) -> Tool {
         ServerKind::HaproxyDelay | ServerKind::HaproxyProxy => HAPROXY,
         ServerKind::HttpdFiles => HTTPD,
         ServerKind::NodeFiles => NODE,
-        ServerKind::JvmFiles => JAVA,
+        ServerKind::JvmFiles | ServerKind::JettyFiles => JAVA,
         ServerKind::ChainApp => PYTHON,
         ServerKind::Postgres => SETPRIV,
         ServerKind::Redis => REDIS,
@@ -97,7 +97,7 @@ fn command_of(kind: ServerKind, home: &Home, config: &Path, host: &str) -> Resul
         // A script of ours makes the cluster and calls setpriv.
         ServerKind::Postgres | ServerKind::None => Command::new(find(SH, &wanted_by)?),
         // These make no daemons of themselves: the shell leaves them behind when it ends.
-        ServerKind::NodeFiles | ServerKind::JvmFiles => {
+        ServerKind::NodeFiles | ServerKind::JvmFiles | ServerKind::JettyFiles => {
             let mut command = Command::new(find(SH, &wanted_by)?);
             command.arg("-c").arg("\"$0\" \"$@\" &").arg(program);
             command
@@ -117,6 +117,7 @@ fn command_of(kind: ServerKind, home: &Home, config: &Path, host: &str) -> Resul
         ServerKind::JvmFiles => command
             .args(["-Xmx256m", "-Dsun.net.httpserver.nodelay=true", "-Dsun.net.httpserver.maxIdleConnections=100000"])
             .arg(config),
+        ServerKind::JettyFiles => command.arg("-Xmx256m").arg("-cp").arg(jetty::class_path()).arg(config),
         ServerKind::NodeFiles | ServerKind::ChainApp | ServerKind::Postgres | ServerKind::Redis | ServerKind::None => {
             command.arg(config)
         }
@@ -187,6 +188,7 @@ fn config_name(kind: ServerKind) -> &'static str {
         ServerKind::HttpdFiles => "httpd.conf",
         ServerKind::NodeFiles => "node-files.js",
         ServerKind::JvmFiles => "JvmFiles.java",
+        ServerKind::JettyFiles => "JettyFiles.java",
         ServerKind::ChainApp => "chain-app.py",
         ServerKind::Postgres => "postgres.sh",
         ServerKind::Redis => "redis.conf",
@@ -221,6 +223,7 @@ fn write_files(home: &Home, host: &PlannedHost, server: &LabServer) -> Result<Pa
         ServerKind::HttpdFiles => include_str!("../templates/httpd-files.conf"),
         ServerKind::NodeFiles => include_str!("../templates/node-files.js"),
         ServerKind::JvmFiles => include_str!("../templates/JvmFiles.java"),
+        ServerKind::JettyFiles => include_str!("../templates/JettyFiles.java"),
         ServerKind::None => "",
         ServerKind::ChainApp => include_str!("../templates/chain-app.py"),
         ServerKind::Postgres => include_str!("../templates/postgres.sh"),
@@ -237,7 +240,8 @@ fn serves_files(kind: ServerKind) -> bool {
         | ServerKind::HaproxyDelay
         | ServerKind::HttpdFiles
         | ServerKind::NodeFiles
-        | ServerKind::JvmFiles => true,
+        | ServerKind::JvmFiles
+        | ServerKind::JettyFiles => true,
         ServerKind::NginxProxy
         | ServerKind::HaproxyProxy
         | ServerKind::ChainApp

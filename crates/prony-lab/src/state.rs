@@ -34,6 +34,8 @@ pub enum Thing {
     Cgroup(String),
     /// The server processes of a host.
     Server(String),
+    /// What is mounted there.
+    Mount(PathBuf),
 }
 
 /// The process that builds a lab. The start time tells it from a later process with the same pid.
@@ -202,7 +204,8 @@ mod tests {
     fn two_claims_never_get_the_same_id() {
         let tmp = tempfile::tempdir().unwrap();
         let at = |name: &str| tmp.path().join(name);
-        let ground = Ground { run: at("run"), logs: at("logs"), netns: at("netns"), cgroups: vec![] };
+        let ground =
+            Ground { run: at("run"), logs: at("logs"), netns: at("netns"), cgroups: vec![], mounts: at("mountinfo") };
         let killed = at("run/.new-1-18446744073709551615-0");
         std::fs::create_dir_all(&killed).unwrap();
         let (a, _) = State::claim(&ground, "x").unwrap();

@@ -18,6 +18,8 @@ pub(crate) struct Ground {
     pub netns: PathBuf,
     /// Control group hierarchies that a lab uses.
     pub cgroups: Vec<PathBuf>,
+    /// What is mounted, as the kernel lists it (`/proc/self/mountinfo`, proc(5)).
+    pub mounts: PathBuf,
 }
 
 impl Ground {
@@ -28,6 +30,7 @@ impl Ground {
             logs: PathBuf::from("/var/log/prony/labs"),
             netns: PathBuf::from("/run/netns"),
             cgroups: crate::cgroup::hierarchies(Path::new("/proc/self/mountinfo")),
+            mounts: PathBuf::from("/proc/self/mountinfo"),
         }
     }
 
@@ -64,6 +67,17 @@ impl Ground {
             found.extend(names_in(&root).into_iter().map(|name| root.join(name)).filter(|path| path.is_dir()));
             found.push(root);
         }
+        found
+    }
+
+    /// Where something of a lab is mounted, the newest first.
+    pub fn mounts_of(&self, id: &LabId) -> Vec<PathBuf> {
+        let text = std::fs::read_to_string(&self.mounts).unwrap_or_default();
+        let own = self.log_folder(id);
+        // Field 5 is the place; blanks in it are written as \040, and no place of ours has one.
+        let places = text.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
+        let mut found: Vec<PathBuf> = places.filter(|place| place.starts_with(&own)).collect();
+        found.reverse();
         found
     }
 
@@ -115,8 +129,13 @@ mod tests {
     fn a_lab_is_found_by_any_single_trace() {
         let tmp = tempfile::tempdir().unwrap();
         let at = |name: &str| tmp.path().join(name);
-        let ground =
-            Ground { run: at("run"), logs: at("logs"), netns: at("netns"), cgroups: vec![at("cpu"), at("cpuacct")] };
+        let ground = Ground {
+            run: at("run"),
+            logs: at("logs"),
+            netns: at("netns"),
+            cgroups: vec![at("cpu"), at("cpuacct")],
+            mounts: at("mountinfo"),
+        };
         assert!(ground.ids().is_empty());
         for path in ["run/0001", "logs/0002", "netns/prony-0003-lb", "cpuacct/prony-0004/lb", "netns/other", "run/zz"] {
             std::fs::create_dir_all(at(path)).unwrap();
@@ -127,5 +146,18 @@ mod tests {
         assert_eq!(ground.cgroups_of(&id), [at("cpuacct/prony-0004/lb"), at("cpuacct/prony-0004")]);
         let id = LabId::parse("0003").unwrap();
         assert_eq!(ground.namespaces_of(&id), ["prony-0003-lb"]);
+    }
+
+    #[test]
+    fn what_is_mounted_belongs_to_the_lab_whose_logs_lie_there() {
+        let tmp = tempfile::tempdir().unwrap();
+        let at = |name: &str| tmp.path().join(name);
+        let ground =
+            Ground { run: at("run"), logs: "/l".into(), netns: at("netns"), cgroups: vec![], mounts: at("mounts") };
+        let lines = "25 1 254:0 / / rw - ext4 /dev/vda rw\n43 25 0:39 / /l/0001/lb rw - tmpfs prony-0001-lb rw\n\
+                     44 25 7:0 / /l/0001/s1 rw - ext4 /dev/loop0 rw\n45 25 0:40 / /l/00012/x rw - tmpfs x rw\n";
+        std::fs::write(at("mounts"), lines).unwrap();
+        let found = ground.mounts_of(&LabId::parse("0001").unwrap());
+        assert_eq!(found, [PathBuf::from("/l/0001/s1"), "/l/0001/lb".into()]);
     }
 }

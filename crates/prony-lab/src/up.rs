@@ -5,7 +5,7 @@ use crate::plan::Plan;
 use crate::state::{Stage, State, Thing, make_folder};
 use crate::tool;
 use crate::traces::Ground;
-use crate::{LabError, LabId, UpLab, cgroup, network, ready, server, sys};
+use crate::{LabError, LabId, UpLab, cgroup, disk, jetty, kernel, network, ready, server, sys};
 use prony_model::lab::Overlay;
 use prony_model::{CpuList, Stack};
 use prony_tool::{BRIDGE, ETHTOOL, IP, NFT, TC};
@@ -26,7 +26,10 @@ pub(crate) fn up(
         .and_then(|()| wait_for_answers(ground, &id, &plan, answer_within))
         .and_then(|()| state.enter(Stage::Up));
     match made {
-        Ok(()) => Ok(UpLab { stack: described(ground, &id, &plan, stack), id }),
+        Ok(()) => {
+            let mounted = disk::of(ground, &id, &plan);
+            Ok(UpLab { stack: described(ground, &id, &plan, stack), mounted, id })
+        }
         Err(cause) => match crate::down::down(ground, &id) {
             Ok(()) => Err(cause),
             Err(then) => Err(LabError::AndThen { cause: Box::new(cause), then: Box::new(then) }),
@@ -55,6 +58,7 @@ fn check_tools(plan: &Plan) -> Result<(), LabError> {
         let wanted_by = format!("host `{}`", host.name);
         if let Some((server, _)) = host.server() {
             tool::find(server::tool(server.kind), &wanted_by)?;
+            jetty::check(server.kind, &wanted_by)?;
         }
         let directions = [host.lab.link.sending(), host.lab.link.receiving()];
         if directions.iter().any(|d| d.rate.is_some() || d.is_delayed()) {
@@ -67,10 +71,15 @@ fn check_tools(plan: &Plan) -> Result<(), LabError> {
             tool::find(NFT, &wanted_by)?;
         }
     }
-    if plan.overlay == Overlay::Vxlan {
-        tool::find(BRIDGE, "the overlay of a lab")?;
+    match plan.overlay {
+        Overlay::None => {}
+        Overlay::Vxlan => {
+            tool::find(BRIDGE, "the overlay of a lab")?;
+            kernel::check_link("vxlan", &["id", "1", "dstport", "4789"], "the overlay of a lab")?;
+        }
+        Overlay::Ipip => kernel::check_link("ipip", &["local", "127.0.0.1"], "the overlay of a lab")?,
     }
-    Ok(())
+    disk::check(plan)
 }
 
 fn make(ground: &Ground, id: &LabId, plan: &Plan, state: &mut State, progress: &dyn Fn(&str)) -> Result<(), LabError> {
@@ -90,6 +99,7 @@ fn make(ground: &Ground, id: &LabId, plan: &Plan, state: &mut State, progress: &
         if let Some(mib) = host.lab.memory_mib {
             cgroup::set_memory(ground, id, &host.name, mib)?;
         }
+        disk::attach(ground, id, host, state)?;
         progress(&format!("lab {}: starting the server of `{}`", id.as_str(), host.name));
         server::start(ground, id, host, state)?;
         if host.lab.neighbours.is_some() {

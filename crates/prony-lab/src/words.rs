@@ -10,7 +10,7 @@ use prony_model::Nanos;
 use prony_model::lab::{AccessLog, ErrorLevel, LabServer, ServerKind};
 use std::path::Path;
 
-/// Threads of an httpd process and of the Java server: httpd's own 25 are few for 128 connections. A guess.
+/// Threads of an httpd process and of the Java servers: httpd's own 25 are few for 128 connections. A guess.
 const THREADS: u32 = 64;
 
 /// A word and its text.
@@ -168,7 +168,7 @@ fn backlog_of(kind: ServerKind, haproxy: &str) -> String {
     match kind {
         ServerKind::NginxProxy | ServerKind::NginxFiles => haproxy.replace("backlog ", "backlog="),
         ServerKind::HttpdFiles => haproxy.replace(" backlog ", "ListenBacklog "),
-        ServerKind::NodeFiles | ServerKind::JvmFiles => haproxy.replace(" backlog ", ""),
+        ServerKind::NodeFiles | ServerKind::JvmFiles | ServerKind::JettyFiles => haproxy.replace(" backlog ", ""),
         ServerKind::HaproxyDelay
         | ServerKind::HaproxyProxy
         | ServerKind::ChainApp

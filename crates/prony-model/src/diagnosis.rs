@@ -166,6 +166,12 @@ pub struct Verdict {
     pub grounded: bool,
     /// Relative gain in throughput that the remedy is predicted to bring; none when it cannot be said.
     pub predicted_gain: Option<f64>,
+    /// Lower end of its 95 % interval; none when no intervention told how far throughput follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_gain_low: Option<f64>,
+    /// Upper end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_gain_high: Option<f64>,
     /// One sentence for a person: what limits, where, and by how much.
     pub summary: String,
     /// The four tests of grounding, each with what was seen.

@@ -8,8 +8,8 @@ mod result;
 mod setting;
 
 pub use result::{
-    Allowed, CellLoad, CellRow, CellSeen, ClaimResult, ExperimentResult, FactorEffect, HostSeen, Interaction, Placebo,
-    SCHEMA, Seen, Side,
+    Allowed, CellLoad, CellRow, CellSeen, ClaimResult, ExperimentResult, FactorEffect, HostSeen, HotFunction, HotSeen,
+    Interaction, Placebo, SCHEMA, Seen, Side,
 };
 pub use setting::{Applied, Target};
 
@@ -51,6 +51,9 @@ pub struct Experiment {
     pub duration: Nanos,
     /// Uncounted start of such a trial.
     pub settle: Nanos,
+    /// Whether the CPUs of the hosts are sampled after each trial of `measure`, under the same load.
+    #[serde(default)]
+    pub profile: bool,
     /// Time for each search.
     pub budget: Nanos,
     /// The objective of `limit-within-slo`; empty: that of the stack.

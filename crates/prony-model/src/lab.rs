@@ -1,5 +1,9 @@
 //! The `[lab]` section: a stack that prony brings up itself, in network namespaces, with real servers.
 
+mod disk;
+
+pub use disk::LogDisk;
+
 use crate::cpus::CpuList;
 use crate::units::{BitRate, Nanos, Share};
 use serde::{Deserialize, Serialize};
@@ -41,6 +45,8 @@ pub enum Overlay {
     None,
     /// UDP, as VXLAN (RFC 7348): 50 bytes more for each packet.
     Vxlan,
+    /// IP, as IPIP (RFC 2003): 20 bytes more for each packet, and no Ethernet inside.
+    Ipip,
 }
 
 /// One host of a lab.
@@ -71,6 +77,9 @@ pub struct LabHost {
     /// Processes beside the host's own that keep its CPUs busy, in a control group of theirs; none: nobody else is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<u32>,
+    /// The disk that its logs lie on; none: that of `/var/log`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_disk: Option<LogDisk>,
     /// The server that runs on it; none for the host of the generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<LabServer>,
@@ -213,6 +222,8 @@ pub enum ServerKind {
     NodeFiles,
     /// The HTTP server of the Java runtime, which serves the files of `nginx-files` from memory.
     JvmFiles,
+    /// Jetty, an application server for Java, which serves the files of `nginx-files` from memory.
+    JettyFiles,
     /// An application: `POST /login` gives a token, `GET /query?id=N` needs it. It calls one `postgres` and one `redis`.
     ChainApp,
     /// PostgreSQL with some small tables, made anew.

@@ -1,5 +1,6 @@
 //! Draws a made-up run: `cargo run -p prony-report --example sample [whole|only_url|interrupted|no_proof|only_gaps|hostile] > x.html`,
-//! with `--text`, `--markdown` or `--json` as second word for the other forms.
+//! with `--text`, `--markdown` or `--json` as second word for the other forms, and `--after` for the profile of an earlier run
+//! beside its own.
 
 #[path = "../tests/sample/mod.rs"]
 mod sample;
@@ -21,6 +22,7 @@ fn main() -> std::io::Result<()> {
         "--text" => verdict(&run, Style::Ansi),
         "--markdown" => prony_report::markdown(&run),
         "--json" => prony_report::json(&run),
+        "--after" => prony_report::html_after(&run, &sample::earlier()),
         _ => prony_report::html(&run),
     };
     std::io::stdout().write_all(text.as_bytes())

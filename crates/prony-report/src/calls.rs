@@ -12,7 +12,7 @@ const BRANCH_MIN: f64 = 0.02;
 /// Levels of branches.
 const DEPTH_MAX: usize = 12;
 /// Functions that a difference lists for each host.
-const FUNCTIONS_MAX: usize = 20;
+pub(crate) const FUNCTIONS_MAX: usize = 20;
 /// A difference below so many standard errors may be chance.
 const ERRORS_MIN: f64 = 3.0;
 /// A share that moved less is not worth a line.
@@ -124,8 +124,8 @@ pub fn difference(before: &Run, after: &Run) -> String {
     if text.is_empty() { "no host has call stacks in both runs\n".to_string() } else { text }
 }
 
-/// Functions with their shares before and after, the greatest change first.
-fn moved<'a>(was: &'a Stacks, is: &'a Stacks) -> Vec<(&'a str, f64, f64)> {
+/// Functions with their own shares before and after, the greatest change first.
+pub(crate) fn moved<'a>(was: &'a Stacks, is: &'a Stacks) -> Vec<(&'a str, f64, f64)> {
     let (before, after) = (own_shares(was), own_shares(is));
     let samples = (was.samples().max(1) as f64, is.samples().max(1) as f64);
     let functions: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
@@ -134,13 +134,33 @@ fn moved<'a>(was: &'a Stacks, is: &'a Stacks) -> Vec<(&'a str, f64, f64)> {
         (function, of(&before), of(&after))
     };
     let mut moved: Vec<_> = functions.into_iter().map(shares).collect();
-    moved.retain(|(_, from, to)| {
-        let both = (from * samples.0 + to * samples.1) / (samples.0 + samples.1);
-        let error = (both * (1.0 - both) * (1.0 / samples.0 + 1.0 / samples.1)).sqrt();
-        (to - from).abs() >= MOVED_MIN.max(ERRORS_MIN * error)
-    });
+    moved.retain(|(_, from, to)| is_more_than_chance((*from, samples.0), (*to, samples.1)));
     moved.sort_by(|a, b| (b.2 - b.1).abs().total_cmp(&(a.2 - a.1).abs()).then(a.0.cmp(b.0)));
     moved
+}
+
+/// Functions that were in the stacks before and are in none now, with the share of the stacks that they were in, the greatest first.
+/// One that only called others is here and not in [`moved`].
+pub(crate) fn gone<'a>(was: &'a Stacks, is: &'a Stacks) -> Vec<(&'a str, f64)> {
+    let (before, now) = (was.samples().max(1) as f64, is.samples().max(1) as f64);
+    let seen: BTreeSet<&str> = is.stacks.iter().flat_map(|stack| &stack.frames).map(String::as_str).collect();
+    let mut shares = BTreeMap::<&str, f64>::new();
+    for stack in &was.stacks {
+        for frame in stack.frames.iter().map(String::as_str).collect::<BTreeSet<_>>().difference(&seen) {
+            *shares.entry(*frame).or_default() += stack.samples as f64 / before;
+        }
+    }
+    let mut gone: Vec<(&str, f64)> = shares.into_iter().collect();
+    gone.retain(|(_, share)| is_more_than_chance((*share, before), (0.0, now)));
+    gone.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
+    gone
+}
+
+/// Whether two shares, each of so many samples, differ by more than samples do that are drawn twice.
+fn is_more_than_chance(was: (f64, f64), is: (f64, f64)) -> bool {
+    let both = (was.0 * was.1 + is.0 * is.1) / (was.1 + is.1);
+    let error = (both * (1.0 - both) * (1.0 / was.1 + 1.0 / is.1)).sqrt();
+    (is.0 - was.0).abs() >= MOVED_MIN.max(ERRORS_MIN * error)
 }
 
 fn own_shares(seen: &Stacks) -> BTreeMap<&str, f64> {
@@ -196,6 +216,14 @@ nginx;main;deflate 500
                  25 %  g > f
         "#]]
         .assert_eq(&around(&run("p;f;g;f 10\np;h 30\n"), "f").unwrap());
+    }
+
+    #[test]
+    fn functions_that_are_no_longer_seen_are_told_with_what_they_called() {
+        let (was, is) = (run(LOGS), run("nginx;main;open;vfs_write_[k] 600\nnginx;main;deflate 500\n"));
+        let gone = gone(&was.stacks[0], &is.stacks[0]);
+        let told: Vec<String> = gone.iter().map(|(function, share)| format!("{function} {share:.2}")).collect();
+        assert_eq!(told, ["ngx_log 0.45", "write 0.45", "down_write_[k] 0.30", "copy_[k] 0.15"]);
     }
 
     #[test]

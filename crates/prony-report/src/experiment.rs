@@ -2,6 +2,7 @@
 //!
 //! Nothing is judged here. Invariant: an effect is never shown without its interval.
 
+mod hot;
 mod picture;
 
 pub use picture::svg;
@@ -24,6 +25,7 @@ pub fn text(result: &ExperimentResult, style: Style) -> String {
     let title = format!("Cells: {} on {}", result.experiment.find.words(), result.stack);
     let grid = cells(result);
     out.push_str(&table(&title, &grid, style));
+    out.push_str(&section(hot::TITLE, &hot::paths(result).iter().map(|p| wrap("  - ", p)).collect::<String>(), style));
     let lines: Vec<Vec<String>> = effect_rows(result);
     let head = ["factor", "from", "to", "effect", "95 % interval", "p", "result"].map(str::to_string).to_vec();
     if !lines.is_empty() {
@@ -71,6 +73,8 @@ pub fn markdown(result: &ExperimentResult, picture: Option<&str>, origin: &Origi
     if let Some(picture) = picture {
         out.push_str(&format!("![{}]({picture})\n\n", escape(&result.experiment.name)));
     }
+    let list = |lines: &[String]| lines.iter().map(|l| format!("- {}\n", escape(l))).collect::<String>();
+    out.push_str(&md_section(hot::TITLE, &list(&hot::paths(result))));
     let head = ["factor", "from", "to", "effect", "95 % interval", "p", "result"];
     out.push_str(&md_section("Effects", &md_table(&head, &effect_rows(result))));
     out.push_str(&md_section("A against A", &placebo(result).map(|p| escape(&p)).unwrap_or_default()));
@@ -80,7 +84,6 @@ pub fn markdown(result: &ExperimentResult, picture: Option<&str>, origin: &Origi
         .map(|c| vec![c.expected.clone(), allowed(c.allowed).to_string(), c.observed.clone(), c.why.clone()])
         .collect();
     out.push_str(&md_section("Conclusion", &md_table(&["expected", "result", "observed", "why"], &rows)));
-    let list = |lines: &[String]| lines.iter().map(|l| format!("- {}\n", escape(l))).collect::<String>();
     out.push_str(&md_section("In sentences", &list(&result.observed)));
     out.push_str(&md_section("To know", &list(&result.notes)));
     out.push_str(&md_section("What cannot be seen here", &escape(&result.experiment.unseen)));
@@ -124,6 +127,7 @@ fn cells(result: &ExperimentResult) -> Vec<Vec<String>> {
         .chain(["failed", "answers"].map(str::to_string))
         .chain([format!("CPU {entry}/request")])
         .chain(host_columns)
+        .chain([format!("{entry} waits for locks"), format!("{entry} hottest"), "of its samples".to_string()])
         .chain(["doubtful".to_string()])
         .collect();
     let line = |row: &CellRow| {
@@ -143,8 +147,10 @@ fn figures(result: &ExperimentResult, row: &CellRow) -> Vec<String> {
     let share = |value: Option<f64>| value.map_or_else(String::new, number::percent);
     let micros = |value: Option<f64>| value.map_or_else(String::new, number::micros);
     let host = result.entry.as_ref().and_then(|entry| row.hosts.get(entry)).copied().unwrap_or_default();
+    let hot = hot::at_entry(result, row);
+    let hottest = hot.and_then(|hot| hot.functions.first());
     let value = row.value.map_or_else(
-        || NONE.to_string(),
+        || if row.gap.is_some() { "gap".to_string() } else { NONE.to_string() },
         |seen| {
             let at_least = if row.at_least { "at least " } else { "" };
             format!("{at_least}{}", number::rate(seen.value))
@@ -162,6 +168,9 @@ fn figures(result: &ExperimentResult, row: &CellRow) -> Vec<String> {
         share(host.system),
         share(host.interrupts),
         share(host.idle),
+        share(hot.map(|hot| hot.locks)),
+        hottest.map_or_else(String::new, |hottest| hottest.function.clone()),
+        share(hottest.map(|hottest| hottest.share)),
         if row.doubtful > 0 { row.doubtful.to_string() } else { String::new() },
     ]
 }

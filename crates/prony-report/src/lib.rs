@@ -28,9 +28,23 @@ pub fn html(run: &Run) -> String {
     html::page(&json(run))
 }
 
+/// The same, with the CPU profiles held against those of an earlier run.
+pub fn html_after(run: &Run, before: &Run) -> String {
+    html::page(&json_after(run, before))
+}
+
 /// The data of the report, `prony.report/1`, as one line of JSON.
 pub fn json(run: &Run) -> String {
-    serde_json::to_string(&view::ReportData::of(run)).expect("the view holds only strings and finite numbers")
+    written(&view::ReportData::of(run))
+}
+
+/// The same, with the CPU profiles held against those of an earlier run.
+pub fn json_after(run: &Run, before: &Run) -> String {
+    written(&view::ReportData::after(run, before))
+}
+
+fn written(data: &view::ReportData) -> String {
+    serde_json::to_string(data).expect("the view holds only strings and finite numbers")
 }
 
 /// The report as Markdown.

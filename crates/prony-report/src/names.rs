@@ -369,6 +369,24 @@ pub fn compared(metric: ComparedMetric) -> String {
     }
 }
 
+/// What a gate of validity asks of a trial.
+pub fn validity(gate: &str) -> String {
+    match gate {
+        "rate" => "the rate that was asked for was sent".to_string(),
+        "schedule-lag" => "requests were sent when they should be".to_string(),
+        "cpu" => "the generator had CPU to spare".to_string(),
+        "little" => "requests in flight are throughput times latency (Little's law)".to_string(),
+        "ports" => "every connection found a free local port".to_string(),
+        "descriptors" => "every connection found a free descriptor".to_string(),
+        "quota" => "no CPU quota throttled the generator".to_string(),
+        "backlog" => "no queue of received packets overflowed".to_string(),
+        "bytes" => "what was counted came through the interface".to_string(),
+        "steady" => "throughput stayed the same within the trial".to_string(),
+        "server-count" => "the server counted the same requests".to_string(),
+        other => spoken(other),
+    }
+}
+
 /// What a gate found.
 pub const fn gate(state: GateState) -> &'static str {
     match state {

@@ -8,8 +8,10 @@
 mod cpu;
 mod diagnosis;
 mod flames;
+mod gates;
 pub(crate) mod headline;
 mod hops;
+mod interventions;
 mod latency;
 mod limit;
 mod load;
@@ -19,11 +21,14 @@ mod run;
 mod series;
 mod stack;
 
+pub use interventions::InterventionView;
 pub use pages::{ComparedView, HistoryView, LiveView, RunSummary};
 
 use crate::typed::{Types, view, words};
 use flames::FlameView;
+use gates::GateView;
 use hops::HopView;
+use interventions::DoseCurve;
 use prony_model::Run;
 use series::TimelineView;
 
@@ -77,6 +82,8 @@ view! {
         pub evidence: Vec<EvidenceView>,
         /// What was changed on purpose to test the verdict.
         pub interventions: Vec<InterventionView>,
+        /// Throughput against the dose, for each resource that was given doses.
+        pub doses: Vec<DoseCurve>,
         /// Causes that the evidence allows.
         pub candidates: Vec<CandidateView>,
         /// Causes that were ruled out.
@@ -115,6 +122,8 @@ view! {
         pub commands: Vec<CommandView>,
         /// Every trial.
         pub trials: Vec<TrialRow>,
+        /// What made trials valid, or not.
+        pub gates: Vec<GateView>,
         /// What each host is.
         pub inventory: Vec<HostFacts>,
     }
@@ -219,6 +228,10 @@ view! {
         pub grounded: bool,
         /// Relative gain that the remedy is predicted to bring.
         pub predicted_gain: Option<f64>,
+        /// Lower end of its 95 % interval; none when no intervention told it.
+        pub predicted_gain_low: Option<f64>,
+        /// Upper end.
+        pub predicted_gain_high: Option<f64>,
         /// What limits, where, and by how much.
         pub summary: String,
         /// The tests of grounding.
@@ -265,30 +278,6 @@ view! {
         pub origin: String,
         /// True: speaks for the verdict. False: against it.
         pub supports: bool,
-    }
-
-    /// One intervention and what it showed.
-    pub struct InterventionView {
-        /// Host.
-        pub target: String,
-        /// What was done, in words.
-        pub what: String,
-        /// Negative control: nothing is expected to happen.
-        pub control: bool,
-        /// True: the numbers are a relative gain (removal). False: they are an elasticity.
-        pub is_gain: bool,
-        /// Elasticity or gain.
-        pub value: Option<f64>,
-        /// Lower end of the 95 % interval.
-        pub low: Option<f64>,
-        /// Upper end.
-        pub high: Option<f64>,
-        /// Value and interval as text.
-        pub text: String,
-        /// How to read it.
-        pub reading: String,
-        /// Pairs of trials.
-        pub pairs: u32,
     }
 
     /// A cause that the evidence allows.
@@ -736,6 +725,15 @@ view! {
 impl ReportData {
     /// Everything that a report shows of `run`.
     pub fn of(run: &Run) -> Self {
+        Self::made(run, None)
+    }
+
+    /// The same, with the CPU profiles held against those of an earlier run.
+    pub fn after(run: &Run, before: &Run) -> Self {
+        Self::made(run, Some(before))
+    }
+
+    fn made(run: &Run, before: Option<&Run>) -> Self {
         let verdict = diagnosis::verdict(run);
         let curve_cpu_host = load::cpu_host(run);
         Self {
@@ -744,7 +742,8 @@ impl ReportData {
             headline: headline::of(run),
             walk: diagnosis::walk(run),
             evidence: diagnosis::evidence(run),
-            interventions: diagnosis::interventions(run),
+            interventions: interventions::interventions(run),
+            doses: interventions::doses(run),
             candidates: diagnosis::candidates(run),
             excluded: diagnosis::excluded(run),
             against: diagnosis::against(run),
@@ -756,7 +755,7 @@ impl ReportData {
             slo_p99_us: run.stack.slo.as_ref().and_then(|slo| slo.p99).map(prony_model::Nanos::as_us_f64),
             latency: latency::curves(run),
             cpu: cpu::hosts(run),
-            flames: flames::flames(run),
+            flames: flames::flames(run, before),
             timeline: series::of(run),
             changes: proof::changes(run),
             gaps: diagnosis::gaps(run),
@@ -764,6 +763,7 @@ impl ReportData {
             stack: stack::of(run),
             commands: stack::commands(run),
             trials: load::trials(run),
+            gates: gates::gates(run),
             inventory: stack::inventory(run),
             verdict,
         }
@@ -775,7 +775,9 @@ pub(crate) fn declare(types: &mut Types) {
     declare_words(types);
     declare_structs(types);
     flames::declare_structs(types);
+    gates::declare_structs(types);
     hops::declare_structs(types);
+    interventions::declare_structs(types);
     series::declare(types);
     pages::declare(types);
 }

@@ -9,8 +9,12 @@ use std::process::Command;
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// The DOM after the page has drawn itself; none without a browser.
+/// The DOM after the page of a run has drawn itself; none without a browser.
 fn dom(run: &Run) -> Option<String> {
+    drawn(&prony_report::html(run))
+}
+
+fn drawn(html: &str) -> Option<String> {
     let has = |name: &str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
     let Some(browser) = BROWSERS.into_iter().find(|name| has(name)) else {
         eprintln!("skipped: no browser found (looked for {}); `apt install chromium` mends that", BROWSERS.join(", "));
@@ -18,7 +22,7 @@ fn dom(run: &Run) -> Option<String> {
     };
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("report.html");
-    std::fs::write(&page, prony_report::html(run)).unwrap();
+    std::fs::write(&page, html).unwrap();
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--virtual-time-budget=3000"])
         .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
@@ -66,8 +70,10 @@ fn browser_draws_the_whole_loop() {
     assert_eq!(count(&dom, "<section "), 15);
     assert_eq!(count(&dom, "class=\"dot a\""), 8, "trials of A");
     assert_eq!(count(&dom, "class=\"dot b\""), 8, "trials of B");
-    assert_eq!(count(&dom, "class=\"interval "), 4 + 3, "effects and interventions");
-    assert_eq!(count(&dom, "class=\"line "), 2 + 3, "the curve and the percentiles");
+    assert_eq!(count(&dom, "class=\"interval "), 4 + 3 + 1, "effects, doses and a removal");
+    assert_eq!(count(&dom, "class=\"line "), 2 + 3 + 3, "the curve, the percentiles, two resources and a sole limit");
+    assert!(dom.contains("CPU of lb: elasticity 1.04"), "both doses are fitted by one elasticity");
+    assert_eq!(count(&dom, "class=\"dot origin\""), 1);
     assert_eq!(count(&dom, "class=\"heat-mark\""), 25, "trials over time");
     assert_eq!(count(&dom, "class=\"node limits\""), 1);
     assert_eq!(count(&dom, "class=\"edge\""), 3);
@@ -75,8 +81,27 @@ fn browser_draws_the_whole_loop() {
     assert!(dom.contains("+            proxy_http_version 1.1;"));
     assert_eq!(count(&dom, "class=\"flame-frame\""), 2 * 11, "hosts times frames, `all` among them");
     assert!(dom.contains("tcp_sendmsg: 50 % of the CPU samples, 1000 of 2000"), "shares under the pointer");
-    assert_eq!(count(&dom, "rect class=\"flame-kernel\""), 2 * 5);
+    assert_eq!(
+        count(&dom, "rect class=\"flame-kernel\""),
+        2 * (5 + 2),
+        "in the flame graph and around the hottest function"
+    );
+    assert!(dom.contains("Around tcp_sendmsg: in 50 % of the CPU samples, itself in 50 %"));
+    assert_eq!(count(&dom, "flame-difference"), 0, "nothing was named to hold it against");
+    assert!(dom.contains("Validity gates: 1, each held in every trial"));
+    assert!(dom.contains("What hosts differ in (1)"), "the nginx of s1 is an older one");
     assert!(dom.contains("Hottest functions of lb"));
+}
+
+#[test]
+fn browser_holds_a_profile_against_an_earlier_one() {
+    let Some(dom) = drawn(&prony_report::html_after(&sample::whole(), &sample::earlier())) else { return };
+    reads_sensibly(&dom);
+    assert_eq!(count(&dom, "class=\"flame-difference\""), 1, "lb alone was looked at before");
+    assert!(dom.contains("Difference from run 20261119-101500-11aa"));
+    assert!(dom.contains("tcp_sendmsg: 50 % of the CPU samples, 1000 of 2000; 20 % before, +30.0 points"));
+    assert!(dom.contains("No longer seen") && dom.contains(">ngx_http_log_handler</th>"), "what vanished is told");
+    assert_eq!(count(&dom, ">-50.0</td>"), 1, "vfs_write");
 }
 
 #[test]

@@ -3,12 +3,13 @@
 //! Which cells there are and what they mean together is arithmetic of `prony-stats`. Invariant: what a cell turns is put back
 //! before the next cell begins.
 
-use crate::levels::order;
+use crate::hot;
+use crate::levels::{order, timed};
 use crate::machine::Command;
 use prony_model::experiment::{CellLoad, CellSeen, Find, HostSeen};
 use prony_model::limit::{LimitAnswer, LimitReport, LimitVerdict};
 use prony_model::metric::{CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE, CPU_SOFTIRQ, CPU_STEAL, CPU_SYSTEM, CPU_USER};
-use prony_model::{Gap, Knob, LoadPlan, Metric, Purpose, Role, Run, SeriesSet, Trial, Window};
+use prony_model::{Gap, Knob, LoadPlan, Metric, Nanos, Purpose, Role, Run, SeriesSet, Trial, Window};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A cell to run once.
@@ -22,28 +23,36 @@ pub struct CellTask {
     pub knobs: Vec<Knob>,
     /// What is sent, with its times.
     pub plan: LoadPlan,
+    /// How long the hosts are looked at closely afterwards, under the same load that is not scored; none: not at all.
+    pub look: Option<Nanos>,
     /// The cell in words.
     pub label: String,
 }
 
-/// Turn, load, put back; cell after cell.
+/// Turn, load, look, put back; cell after cell.
 pub(crate) fn commands(tasks: Vec<CellTask>) -> VecDeque<Command> {
     let commands = tasks.into_iter().flat_map(|task| {
         let restore = vec![Command::Restore; task.knobs.len()];
         let purpose = Purpose::Cell { cell: task.cell, repeat: task.repeat };
+        let closer = task.look.map(|look| {
+            let plan = timed(&task.plan, task.plan.warmup, look);
+            order(Purpose::Inspect, plan, &format!("{}: a closer look", task.label))
+        });
         let trial = order(purpose, task.plan, &task.label);
-        task.knobs.into_iter().map(Command::Turn).chain([trial]).chain(restore)
+        task.knobs.into_iter().map(Command::Turn).chain([trial]).chain(closer).chain(restore)
     });
     commands.collect()
 }
 
-/// What the last trial of a run says of its cell; none when it is not one of an experiment, or was cut short.
+/// What the last trial of a run says of its cell, and the closer look at it if there was one; none when it is not one of an
+/// experiment, or was cut short.
 pub(crate) fn seen(run: &Run) -> Option<CellSeen> {
-    let trial = run.trials.last()?;
-    let Purpose::Cell { cell, repeat } = trial.purpose else { return None };
-    if trial.result.interrupted {
+    let (last, before) = run.trials.split_last()?;
+    if last.result.interrupted {
         return None;
     }
+    let trial = if last.purpose == Purpose::Inspect { before.last()? } else { last };
+    let Purpose::Cell { cell, repeat } = trial.purpose else { return None };
     let value = (trial.result.good_per_s > 0.0).then_some(trial.result.good_per_s);
     let broken = trial.result.gates.iter().find(|gate| !gate.held);
     let note = match (value, broken) {
@@ -116,6 +125,7 @@ fn load(run: &Run, trial: &Trial) -> CellLoad {
         hdr_v2: result.latency.hdr_v2.clone(),
         p99_us: result.latency.p99_us,
         hosts,
+        hot: hot::of(run, trial),
     }
 }
 
@@ -175,16 +185,18 @@ mod tests {
             id: prony_model::KnobId::NginxWorkerProcesses,
             value: value.into(),
         };
-        let task = |cell, knobs| CellTask { cell, repeat: 0, knobs, plan: plan(), label: String::new() };
-        let commands = commands(vec![task(0, vec![]), task(1, vec![knob("1"), knob("2")])]);
+        let task = |cell, knobs, look| CellTask { cell, repeat: 0, knobs, plan: plan(), look, label: String::new() };
+        let second = Some(Nanos::from_millis(1000));
+        let commands = commands(vec![task(0, vec![], None), task(1, vec![knob("1"), knob("2")], second)]);
         let word = |command: &Command| match command {
+            Command::Trial(order) if order.purpose == Purpose::Inspect => "look",
             Command::Trial(_) => "trial",
             Command::Turn(_) => "turn",
             Command::Restore => "restore",
             Command::Listen | Command::Survey | Command::Intervene { .. } | Command::Keep | Command::Finish => "other",
         };
         let words: Vec<&str> = commands.iter().map(word).collect();
-        assert_eq!(words, ["trial", "turn", "turn", "trial", "restore", "restore"]);
+        assert_eq!(words, ["trial", "turn", "turn", "trial", "look", "restore", "restore"]);
     }
 
     #[test]
@@ -197,6 +209,24 @@ mod tests {
         let host = seen.load.unwrap().hosts["lb"];
         assert!((host.user.unwrap() - 0.25).abs() < 1e-9 && (host.idle.unwrap() - 0.75).abs() < 1e-9, "{host:?}");
         assert_eq!((host.system, host.cpu_us_per_request), (None, None), "what was not read is none");
+    }
+
+    #[test]
+    fn a_closer_look_belongs_to_the_cell_before_it() {
+        let purpose = Purpose::Cell { cell: 3, repeat: 1 };
+        let made = MadeRun::of("[host.lb]\n").trial(purpose, 900.0);
+        assert!(seen(&made.run).unwrap().load.unwrap().hot.is_empty());
+        let mut looked = made.trial(Purpose::Inspect, 700.0).run;
+        let at_ns = looked.trials[1].window.from_ns;
+        let stacks = prony_model::Stacks::parse("nginx;main;write_[k];osq_lock_[k] 30\nnginx;main 70\n");
+        let before = prony_model::Stacks::parse("nginx;warm 10\n");
+        for (at_ns, stacks) in [(0, before), (at_ns, stacks)] {
+            looked.stacks.push(prony_model::Stacks { host: "lb".into(), at_ns, samples_per_s: 99, stacks });
+        }
+        let seen = seen(&looked).unwrap();
+        assert_eq!((seen.cell, seen.value), (3, Some(900.0)), "the look is not scored");
+        let hot = &seen.load.unwrap().hot["lb"];
+        assert_eq!((hot.samples, hot.locks, hot.functions[0].function.as_str()), (100, 0.3, "main"));
     }
 
     #[test]

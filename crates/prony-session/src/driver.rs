@@ -23,9 +23,6 @@ const TICK: Duration = Duration::from_millis(50);
 /// The record is written through at least this often, so that a killed run is readable up to its last second.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// How long hosts are watched before any load. A guess: the kernel's CPU times have ticks of 10 ms, so this tells 1 %.
-const LISTEN: Duration = Duration::from_secs(1);
-
 /// Why a session could not be driven.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
@@ -81,6 +78,7 @@ pub fn drive(
     interrupted: &AtomicBool,
 ) -> Result<Run, DriveError> {
     let mut driver = Driver::new(session, agents, writer, watcher, interrupted);
+    driver.listen = effort.listen.into();
     driver.meet()?;
     driver.watch(effort.samples_per_s);
     driver.run_to_the_end();
@@ -104,6 +102,8 @@ struct Driver<'a> {
     offsets_ns: BTreeMap<String, i128>,
     seen: Option<Receiver<Seen>>,
     flushed: Instant,
+    /// How long hosts are watched before any load.
+    listen: Duration,
     /// The newest last.
     in_force: Vec<InForce>,
     trials: u32,
@@ -129,6 +129,7 @@ impl<'a> Driver<'a> {
             offsets_ns,
             seen: None,
             flushed: epoch,
+            listen: Duration::ZERO,
             in_force: Vec::new(),
             trials: 0,
         }
@@ -272,7 +273,7 @@ impl<'a> Driver<'a> {
     fn listen(&mut self) -> Outcome {
         let from_ns = self.now_ns();
         let begun = Instant::now();
-        while begun.elapsed() < LISTEN && !self.interrupted.load(Ordering::Relaxed) {
+        while begun.elapsed() < self.listen && !self.interrupted.load(Ordering::Relaxed) {
             std::thread::sleep(TICK);
             self.drain();
         }

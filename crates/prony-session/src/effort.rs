@@ -5,6 +5,8 @@ use prony_model::Nanos;
 /// Durations and counts of a run. The default keeps `diagnose` under 120 s and `prove` under 5 minutes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effort {
+    /// How long hosts are watched before any load.
+    pub listen: Nanos,
     /// Unscored load at the start.
     pub warmup: Nanos,
     /// Uncounted start of each trial: connections open and queues fill.
@@ -37,6 +39,8 @@ pub struct Effort {
 impl Default for Effort {
     fn default() -> Self {
         Self {
+            // A guess: the kernel's CPU times have ticks of 10 ms, so this tells 1 %.
+            listen: Nanos::from_millis(1000),
             warmup: Nanos::from_millis(2000),
             settle: Nanos::from_millis(400),
             level: Nanos::from_millis(5000),
@@ -70,5 +74,10 @@ impl Effort {
             limit_width: 0.05,
             ..Self::default()
         }
+    }
+
+    /// Just long enough that everything is done once: nothing is concluded from it.
+    pub fn rehearsal() -> Self {
+        Self { listen: Nanos::from_millis(50), warmup: Nanos::from_millis(400), ..Self::quick() }
     }
 }

@@ -9,6 +9,7 @@ mod cost;
 mod dose;
 mod driver;
 mod effort;
+mod hot;
 mod interventions;
 mod levels;
 mod limit;

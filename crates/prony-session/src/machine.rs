@@ -290,9 +290,28 @@ impl Session {
         let warmup = trial.purpose == Purpose::Warmup;
         let reason = silent.then(|| no_answer(&trial));
         self.run.trials.push(trial);
-        self.events.extend(cells::seen(&self.run).map(|seen| Event::CellDone { seen: Box::new(seen) }));
+        if !self.looks_next() {
+            self.events.extend(cells::seen(&self.run).map(|seen| Event::CellDone { seen: Box::new(seen) }));
+        }
         if let (Some(reason), true) = (reason, warmup) {
             self.stop(RunEnd::Failed { reason });
+        }
+    }
+
+    /// Whether what has just ended is not whole without the closer look that comes next.
+    fn looks_next(&self) -> bool {
+        match self.queue.front() {
+            Some(Command::Trial(order)) => order.purpose == Purpose::Inspect,
+            Some(
+                Command::Listen
+                | Command::Survey
+                | Command::Intervene { .. }
+                | Command::Turn(_)
+                | Command::Restore
+                | Command::Keep
+                | Command::Finish,
+            )
+            | None => false,
         }
     }
 

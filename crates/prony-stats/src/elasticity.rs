@@ -44,6 +44,19 @@ pub fn growth(pairs: &[(f64, f64)], raise: f64) -> Option<Elasticity> {
     (raise > 0.0 && raise.is_finite()).then(|| robust(pairs, raise.ln_1p()))?
 }
 
+/// The elasticity that fits what several doses of one resource showed: the line through the origin of least squares in logarithms.
+/// `doses`: logarithm of what was left of the resource (or of what it was raised to), and the elasticity seen there. None
+/// without a dose.
+pub fn through_origin(doses: &[(f64, f64)]) -> Option<f64> {
+    let weight: f64 = doses.iter().map(|(log, _)| log * log).sum();
+    (weight > 0.0).then(|| doses.iter().map(|(log, elasticity)| log * log * elasticity).sum::<f64>() / weight)
+}
+
+/// Relative change of throughput by an elasticity, when the logarithm of the resource changes by `log_change`.
+pub fn effect(elasticity: f64, log_change: f64) -> f64 {
+    (elasticity * log_change).exp_m1()
+}
+
 fn robust(pairs: &[(f64, f64)], log_change: f64) -> Option<Elasticity> {
     let usable = |v: f64| v.is_finite() && v > 0.0;
     let usable = pairs.iter().filter(|(x0, xs)| usable(*x0) && usable(*xs));
@@ -96,6 +109,16 @@ mod tests {
         let pairs = vec![(1000.0, 1498.0), (1001.0, 1503.0), (999.0, 1499.0), (1000.0, 1500.0)];
         let found = growth(&pairs, 0.5).unwrap();
         assert!((found.estimate - 1.0).abs() < 0.02 && found.pairs == 4, "{found:?}");
+    }
+
+    #[test]
+    fn the_greater_dose_weighs_more() {
+        let (small, large) = ((0.9f64).ln(), (0.8f64).ln());
+        assert!((effect(1.0, large) + 0.2).abs() < 1e-12 && effect(0.0, large) == 0.0);
+        assert_eq!(through_origin(&[(large, 0.7)]), Some(0.7));
+        let fitted = through_origin(&[(small, 0.4), (large, 1.0)]).unwrap();
+        assert!(fitted > 0.85 && fitted < 1.0, "{fitted}");
+        assert_eq!(through_origin(&[]), None);
     }
 
     #[test]

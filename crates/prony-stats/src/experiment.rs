@@ -10,7 +10,9 @@ mod words;
 use crate::histogram::merge_latencies;
 use crate::{Random, student};
 use contrast::{Column, Matrix};
-use prony_model::experiment::{CellRow, CellSeen, Design, ExperimentResult, Find, HostSeen, SCHEMA, Seen};
+use prony_model::experiment::{
+    CellRow, CellSeen, Design, ExperimentResult, Find, HostSeen, HotFunction, HotSeen, SCHEMA, Seen,
+};
 use prony_model::{Axis, Experiment, Latency};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,6 +60,8 @@ pub struct Ran {
     pub entry: Option<String>,
     /// What to know besides, a sentence each.
     pub notes: Vec<String>,
+    /// Numbers of the cells that cannot run there, with the reason.
+    pub left_out: BTreeMap<u32, String>,
 }
 
 /// Everything that the cells say.
@@ -66,7 +70,7 @@ pub fn conclude(experiment: &Experiment, seen: &[CellSeen], ran: Ran) -> Experim
     let (effects, interactions) = contrast::effects(&matrix);
     let placebo = contrast::placebo(&matrix);
     let claims = words::claims(&matrix);
-    let total = all_cells(experiment) as u32 * experiment.repeats;
+    let total = (all_cells(experiment) - ran.left_out.len()) as u32 * experiment.repeats;
     let done: BTreeSet<(u32, u32)> = seen.iter().map(|s| (s.cell, s.repeat)).collect();
     let mut notes = ran.notes;
     notes.extend(words::notes(&matrix, placebo.as_ref()));
@@ -77,7 +81,7 @@ pub fn conclude(experiment: &Experiment, seen: &[CellSeen], ran: Ran) -> Experim
         stack: ran.stack,
         entry: ran.entry,
         unit: unit(experiment).to_string(),
-        cells: rows(experiment, seen),
+        cells: rows(experiment, seen, &ran.left_out),
         observed: words::observed(&effects, &interactions),
         effects,
         interactions,
@@ -102,7 +106,7 @@ fn unit(experiment: &Experiment) -> &'static str {
     }
 }
 
-fn rows(experiment: &Experiment, seen: &[CellSeen]) -> Vec<CellRow> {
+fn rows(experiment: &Experiment, seen: &[CellSeen], left_out: &BTreeMap<u32, String>) -> Vec<CellRow> {
     let cells = experiment.cells();
     let placebo = experiment.placebo.then(|| cells.first().cloned()).flatten();
     let last = placebo.iter().map(|cell| (cell, true));
@@ -116,7 +120,8 @@ fn rows(experiment: &Experiment, seen: &[CellSeen]) -> Vec<CellRow> {
             let label = experiment.label(cell);
             let label = if placebo { format!("{label} (placebo)") } else { label };
             let levels = experiment.settings(cell).iter().map(ToString::to_string).collect();
-            CellRow { label, levels, placebo, ..row(&of) }
+            let gap = left_out.get(&(number as u32)).cloned();
+            CellRow { label, levels, placebo, gap, ..row(&of) }
         })
         .collect()
 }
@@ -142,6 +147,7 @@ fn row(of: &[&CellSeen]) -> CellRow {
         p99_us: merged.as_ref().map(|m| m.p99_us),
         error_share: (all > 0.0).then(|| failed / all),
         hosts: hosts(&loads.iter().map(|l| &l.hosts).collect::<Vec<_>>()),
+        hot: hot(&loads.iter().map(|l| &l.hot).filter(|hot| !hot.is_empty()).collect::<Vec<_>>()),
         repeats: values.len() as u32,
         doubtful: of.iter().filter(|s| !s.note.is_empty()).count() as u32,
         ..CellRow::default()
@@ -178,6 +184,32 @@ fn hosts(seen: &[&BTreeMap<String, HostSeen>]) -> BTreeMap<String, HostSeen> {
         idle: mean(name, |h| h.idle),
     };
     names.into_iter().map(|name| (name.clone(), host(name))).collect()
+}
+
+/// Shares as means over the repeats; a function that is not among the hottest of a repeat counts as none there.
+fn hot(seen: &[&BTreeMap<String, HotSeen>]) -> BTreeMap<String, HotSeen> {
+    let names: BTreeSet<&String> = seen.iter().flat_map(|hosts| hosts.keys()).collect();
+    let of = |name: &String| {
+        let repeats: Vec<&HotSeen> = seen.iter().filter_map(|hosts| hosts.get(name)).collect();
+        let n = repeats.len() as f64;
+        let mut functions: BTreeMap<&str, (f64, &HotFunction)> = BTreeMap::new();
+        for function in repeats.iter().flat_map(|seen| &seen.functions) {
+            let (sum, most) = functions.entry(&function.function).or_insert((0.0, function));
+            *sum += function.share;
+            if function.share > most.share {
+                *most = function;
+            }
+        }
+        let mean = |(sum, most): (f64, &HotFunction)| HotFunction { share: sum / n, ..most.clone() };
+        let mut functions: Vec<HotFunction> = functions.into_values().map(mean).collect();
+        functions.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.function.cmp(&b.function)));
+        HotSeen {
+            samples: repeats.iter().map(|seen| seen.samples).sum(),
+            locks: repeats.iter().map(|seen| seen.locks).sum::<f64>() / n,
+            functions,
+        }
+    };
+    names.into_iter().map(|name| (name.clone(), of(name))).collect()
 }
 
 /// Columns that a claim or a plot may name: the factors, or the rows.

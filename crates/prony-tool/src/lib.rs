@@ -43,6 +43,14 @@ pub const HAPROXY: Tool = Tool { name: "haproxy", package: "haproxy" };
 pub const REDIS: Tool = Tool { name: "redis-server", package: "redis-server" };
 /// Runs a program as another user: PostgreSQL refuses root.
 pub const SETPRIV: Tool = Tool { name: "setpriv", package: "util-linux" };
+/// Runs a program in a network namespace that goes away with it.
+pub const UNSHARE: Tool = Tool { name: "unshare", package: "util-linux" };
+/// Puts a file system into the tree of files.
+pub const MOUNT: Tool = Tool { name: "mount", package: "mount" };
+/// Takes it away again, and the loop device below it.
+pub const UMOUNT: Tool = Tool { name: "umount", package: "mount" };
+/// Makes a file system.
+pub const MKFS_EXT4: Tool = Tool { name: "mkfs.ext4", package: "e2fsprogs" };
 /// The shell, for scripts of our own.
 pub const SH: Tool = Tool { name: "sh", package: "dash" };
 /// The application of a lab.

@@ -143,7 +143,7 @@ fn compared(archive: &Archive, ids: &[String]) -> Result<ComparedView, Refusal> 
     let mut view = ComparedView::of(&first);
     for id in others {
         let other = read(archive, id)?;
-        view.add(&other, &of_records(&first, &other, &[]));
+        view.add(&first, &other, &of_records(&first, &other, &[]));
     }
     Ok(view)
 }

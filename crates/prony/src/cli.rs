@@ -233,22 +233,23 @@ pub(crate) enum Format {
   prony report 20261120-2315 --format md        by the start of its id
   prony report run.prony -o report.html
   prony report 20261120-2315 --calls vfs_write      who calls it, what it calls
-  prony report 20261120-2315 --profile-from 20261119  what the CPUs run now and did not")]
+  prony report 20261120-2315 --profile-from 20261119  what the CPUs run now and did not
+  prony report 20261120-2315 --profile-from 20261119 --format html  the same as a flame graph")]
 pub(crate) struct ReportArgs {
     /// A record file, or the start of a run's id; none: list the runs
     #[arg(value_name = "RUN")]
     pub run: Option<String>,
-    /// Form
-    #[arg(short, long, value_enum, default_value = "html")]
-    pub format: Format,
+    /// Form [default: html; with --profile-from: text]
+    #[arg(short, long, value_enum)]
+    pub format: Option<Format>,
     /// Write here instead of to stdout (html: report.html)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Print the call paths through this function, as the deep look sampled them
     #[arg(long, value_name = "FUNCTION", requires = "run", conflicts_with_all = ["format", "profile_from"])]
     pub calls: Option<String>,
-    /// Print which functions take more or less of the CPU samples than in this other run
-    #[arg(long, value_name = "RUN", requires = "run", conflicts_with = "format")]
+    /// Show which functions take more or less of the CPU samples than in this other run (text, html or json)
+    #[arg(long, value_name = "RUN", requires = "run")]
     pub profile_from: Option<String>,
 }
 

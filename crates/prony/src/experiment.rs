@@ -6,6 +6,7 @@
 mod keep;
 mod page;
 mod plan;
+mod rehearsal;
 mod runner;
 
 use crate::cli::RunArgs;
@@ -28,6 +29,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if args.plan {
         print(&plan::table(&planned));
         return Ok(Exit::Done);
+    }
+    if args.rehearse {
+        return rehearsal::run(&planned, args);
     }
     let mut keep = Keep::open(&planned, args)?;
     let interrupted = measure::interrupts()?;
@@ -65,6 +69,7 @@ fn result(planned: &Planned, keep: &Keep) -> ExperimentResult {
         stack: stack.title().to_string(),
         entry: stack.path().first().map(|host| (*host).to_string()),
         notes: planned.notes.clone(),
+        left_out: planned.left_out(),
     };
     let seen: Vec<CellSeen> = keep.seen().to_vec();
     conclude(&planned.experiment, &seen, ran)

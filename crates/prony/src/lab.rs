@@ -7,6 +7,7 @@ use crate::{network, source};
 use anyhow::{Context, Result, bail};
 use prony_lab::{Condition, LabState};
 use prony_model::{Host, Nanos, Stack};
+use serde_json::json;
 
 /// `prony lab`.
 pub(crate) fn run(args: &LabArgs) -> Result<Exit> {
@@ -27,6 +28,7 @@ fn up(name: &str, measure: bool, json: bool) -> Result<Exit> {
         bail!("{name} has no [lab] section: prony does not bring it up");
     }
     let up = prony_lab::up(&stack, &|line| eprintln!("{line}"))?;
+    let mounted: Vec<_> = up.mounted.iter().map(|m| json!({ "host": m.host, "disk": m.disk, "at": m.at })).collect();
     let mut running = up.stack;
     let (links, gaps) = if measure { network::of_links(&running, LINK_TIME) } else { Default::default() };
     running.lab = None;
@@ -34,11 +36,18 @@ fn up(name: &str, measure: bool, json: bool) -> Result<Exit> {
     std::fs::write(&file, toml::to_string(&running)?).with_context(|| format!("cannot write {}", file.display()))?;
     if json {
         print(&serde_json::to_string_pretty(
-            &serde_json::json!({ "id": up.id.as_str(), "file": file, "stack": running, "links": links, "gaps": gaps }),
+            &json!({ "id": up.id.as_str(), "file": file, "stack": running, "mounted": mounted, "links": links, "gaps": gaps }),
         )?);
     } else {
         for line in prony_report::network::links(&links).into_iter().chain(gaps.iter().map(ToString::to_string)) {
             print(&line);
+        }
+        for mounted in &up.mounted {
+            let at = mounted.at.display();
+            print(&format!(
+                "logs of {} lie on {}, mounted at {at}; `prony lab down` unmounts it",
+                mounted.host, mounted.disk
+            ));
         }
         print(&roles(&running));
         print(&format!("lab {} is up; its stack file is\n{}", up.id, file.display()));
@@ -74,8 +83,7 @@ fn ls(json: bool) -> Result<Exit> {
     let labs = prony_lab::list()?;
     if json {
         let labs: Vec<_> = labs.iter().map(as_json).collect();
-        let object =
-            serde_json::json!({ "schema": "prony.labs/1", "labs": labs, "builtin": prony_lab::builtin_names() });
+        let object = json!({ "schema": "prony.labs/1", "labs": labs, "builtin": prony_lab::builtin_names() });
         print(&serde_json::to_string_pretty(&object)?);
         return Ok(Exit::Done);
     }
@@ -94,19 +102,24 @@ fn ls(json: bool) -> Result<Exit> {
 }
 
 fn as_json(lab: &LabState) -> serde_json::Value {
-    serde_json::json!({
+    json!({
         "id": lab.id.as_str(),
         "name": lab.name,
         "owner_pid": lab.owner_pid,
         "condition": condition(lab),
         "namespaces": lab.namespaces,
         "processes": lab.processes,
+        "mounts": lab.mounts,
     })
 }
 
 fn line(lab: &LabState) -> String {
+    let mounts = match lab.mounts.len() {
+        0 => String::new(),
+        n => format!(", {n} mounted"),
+    };
     format!(
-        "{}  {:<10} {} namespaces, {} processes  {}",
+        "{}  {:<10} {} namespaces, {} processes{mounts}  {}",
         lab.id,
         condition(lab),
         lab.namespaces.len(),

@@ -177,7 +177,8 @@ fn on_stack(
     interrupted: &AtomicBool,
 ) -> Result<Measured> {
     let effort = if choice.quick { Effort::quick() } else { Effort::default() };
-    let (seed, record) = (load::seed(choice.seed), output.record.clone());
+    let record = output.record.clone().map_or(Recording::AmongRuns, Recording::At);
+    let seed = load::seed(choice.seed);
     let sitting = Sitting { stack, goal, held: Vec::new(), effort, seed, record };
     sit(sitting, &mut |event| progress.show(event), interrupted)
 }
@@ -190,8 +191,17 @@ pub(crate) struct Sitting {
     pub held: Vec<Knob>,
     pub effort: Effort,
     pub seed: u64,
-    /// Where it is recorded; none: the runs folder.
-    pub record: Option<PathBuf>,
+    pub record: Recording,
+}
+
+/// Where a session is recorded.
+pub(crate) enum Recording {
+    /// In the folder of runs.
+    AmongRuns,
+    /// In this file.
+    At(PathBuf),
+    /// Nowhere: nothing will be asked of it later.
+    Nowhere,
 }
 
 /// Runs a session and records it.
@@ -200,25 +210,26 @@ pub(crate) fn sit(sitting: Sitting, watcher: &mut dyn FnMut(&Event), interrupted
     let base = load::base_plan(&stack, seed)?;
     let run = new_run(stack.clone());
     let record = record_path(record, &run)?;
-    let writer = match prony_record::Writer::create(&record, &run) {
+    let writer = record.as_ref().and_then(|record| match prony_record::Writer::create(record, &run) {
         Ok(writer) => Some(writer),
         Err(e) => {
             watcher(&Event::Note { text: format!("{e}; the run goes on without a record") });
             None
         }
-    };
-    let recorded = writer.is_some().then_some(record);
+    });
+    let recorded = record.filter(|_| writer.is_some());
     let agents = prony_session::connect(&stack, &home::journal());
     let session = Session::new(goal, effort.clone(), base, run).holding(held);
     let run = prony_session::drive(session, agents, &effort, writer, watcher, interrupted)?;
     Ok(Measured { run, record: recorded })
 }
 
-fn record_path(named: Option<PathBuf>, run: &Run) -> Result<PathBuf> {
-    match named {
-        Some(path) => Ok(path),
-        None => Ok(home::runs()?.join(format!("{}.prony", run.id))),
-    }
+fn record_path(record: Recording, run: &Run) -> Result<Option<PathBuf>> {
+    Ok(match record {
+        Recording::At(path) => Some(path),
+        Recording::AmongRuns => Some(home::runs()?.join(format!("{}.prony", run.id))),
+        Recording::Nowhere => None,
+    })
 }
 
 fn new_run(stack: Stack) -> Run {

@@ -13,40 +13,62 @@ use std::path::{Path, PathBuf};
 /// `prony report [RUN]`.
 pub(crate) fn run(args: &ReportArgs) -> Result<Exit> {
     let Some(wanted) = &args.run else { return list() };
-    let path = find(wanted)?;
-    let run = prony_record::read(&path)?;
-    if let Some(text) = profile(args, &run)? {
-        match &args.output {
-            Some(file) => write(file, &text)?,
-            None => print(text.trim_end()),
-        }
-        return Ok(Exit::Done);
+    let run = prony_record::read(&find(wanted)?)?;
+    if let Some(function) = &args.calls {
+        return say(args, &around(&run, function)?);
     }
-    let text = match args.format {
-        Format::Html => prony_report::html(&run),
-        Format::Md => prony_report::markdown(&run),
-        Format::Json => prony_report::json(&run),
-        Format::Csv => prony_report::csv(&run),
-        Format::Junit => prony_report::junit(&run),
-        Format::Text => text::verdict(&run, Style::Plain),
+    let Some(other) = &args.profile_from else {
+        let format = args.format.unwrap_or(Format::Html);
+        return hand_over(args, format, &whole(&run, format));
     };
-    let output = args.output.clone().or((args.format == Format::Html).then(|| PathBuf::from("report.html")));
-    match output {
+    let before = prony_record::read(&find(other)?)?;
+    if !run.stacks.iter().any(|seen| before.stacks.iter().any(|was| was.host == seen.host)) {
+        eprintln!("prony: no host has call stacks in both runs: the deep look of `prony diagnose` takes them, as root");
+    }
+    match args.format {
+        None | Some(Format::Text) => say(args, &calls::difference(&before, &run)),
+        Some(Format::Html) => hand_over(args, Format::Html, &prony_report::html_after(&run, &before)),
+        Some(Format::Json) => hand_over(args, Format::Json, &prony_report::json_after(&run, &before)),
+        Some(Format::Md | Format::Csv | Format::Junit) => {
+            bail!("the difference of two profiles is shown as text, html or json: leave --profile-from or --format out")
+        }
+    }
+}
+
+fn whole(run: &Run, format: Format) -> String {
+    match format {
+        Format::Html => prony_report::html(run),
+        Format::Md => prony_report::markdown(run),
+        Format::Json => prony_report::json(run),
+        Format::Csv => prony_report::csv(run),
+        Format::Junit => prony_report::junit(run),
+        Format::Text => text::verdict(run, Style::Plain),
+    }
+}
+
+/// A report: into a file, which a page always is, or to stdout.
+fn hand_over(args: &ReportArgs, format: Format, text: &str) -> Result<Exit> {
+    match args.output.clone().or((format == Format::Html).then(|| PathBuf::from("report.html"))) {
         Some(file) => {
-            write(&file, &text)?;
+            write(&file, text)?;
             print(&format!("report in {}", file.display()));
         }
-        None => print(&text),
+        None => print(text),
     }
     Ok(Exit::Done)
 }
 
-/// Text about the CPU samples, when that is what was asked for.
-fn profile(args: &ReportArgs, run: &Run) -> Result<Option<String>> {
-    if let Some(other) = &args.profile_from {
-        return Ok(Some(calls::difference(&prony_record::read(&find(other)?)?, run)));
+/// What was asked about the CPU samples alone.
+fn say(args: &ReportArgs, text: &str) -> Result<Exit> {
+    match &args.output {
+        Some(file) => write(file, text)?,
+        None => print(text),
     }
-    let Some(function) = &args.calls else { return Ok(None) };
+    Ok(Exit::Done)
+}
+
+/// The call paths through a function.
+fn around(run: &Run, function: &str) -> Result<String> {
     if run.stacks.is_empty() {
         bail!("this run holds no call stacks: the deep look of `prony diagnose` takes them, as root");
     }
@@ -55,7 +77,7 @@ fn profile(args: &ReportArgs, run: &Run) -> Result<Option<String>> {
         let next = if similar.is_empty() { String::new() } else { format!("; seen were {}", similar.join(", ")) };
         bail!("no sample shows a function `{function}`{next}");
     };
-    Ok(Some(text))
+    Ok(text)
 }
 
 fn list() -> Result<Exit> {

@@ -56,6 +56,7 @@ fn json(text: &str) -> Value {
 fn every_ready_experiment_has_a_plan() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
     let files = std::fs::read_dir(&folder).expect("the folder is part of the project");
+    let page = include_str!("../../../docs/experiments/README.md");
     let mut count = 0;
     for file in files.flatten().map(|entry| entry.path()).filter(|p| p.extension().is_some_and(|e| e == "toml")) {
         let said = prony(&["run", path(&file), "--plan"]);
@@ -65,6 +66,10 @@ fn every_ready_experiment_has_a_plan() {
             "{}",
             said.out
         );
+        let name = file.file_stem().expect("it has a name").to_string_lossy();
+        for link in [format!("(../../experiments/{name}.toml)"), format!("({name}.md)")] {
+            assert!(page.contains(&link), "docs/experiments/README.md does not link {link}");
+        }
         count += 1;
     }
     assert!(count >= 10, "{count}");

@@ -25,6 +25,8 @@ export interface ReportData {
   evidence: EvidenceView[];
   /** What was changed on purpose to test the verdict. */
   interventions: InterventionView[];
+  /** Throughput against the dose, for each resource that was given doses. */
+  doses: DoseCurve[];
   /** Causes that the evidence allows. */
   candidates: CandidateView[];
   /** Causes that were ruled out. */
@@ -63,6 +65,8 @@ export interface ReportData {
   commands: CommandView[];
   /** Every trial. */
   trials: TrialRow[];
+  /** What made trials valid, or not. */
+  gates: GateView[];
   /** What each host is. */
   inventory: HostFacts[];
 }
@@ -167,6 +171,10 @@ export interface VerdictView {
   grounded: boolean;
   /** Relative gain that the remedy is predicted to bring. */
   predicted_gain: number | null;
+  /** Lower end of its 95 % interval; none when no intervention told it. */
+  predicted_gain_low: number | null;
+  /** Upper end. */
+  predicted_gain_high: number | null;
   /** What limits, where, and by how much. */
   summary: string;
   /** The tests of grounding. */
@@ -213,30 +221,6 @@ export interface EvidenceView {
   origin: string;
   /** True: speaks for the verdict. False: against it. */
   supports: boolean;
-}
-
-/** One intervention and what it showed. */
-export interface InterventionView {
-  /** Host. */
-  target: string;
-  /** What was done, in words. */
-  what: string;
-  /** Negative control: nothing is expected to happen. */
-  control: boolean;
-  /** True: the numbers are a relative gain (removal). False: they are an elasticity. */
-  is_gain: boolean;
-  /** Elasticity or gain. */
-  value: number | null;
-  /** Lower end of the 95 % interval. */
-  low: number | null;
-  /** Upper end. */
-  high: number | null;
-  /** Value and interval as text. */
-  text: string;
-  /** How to read it. */
-  reading: string;
-  /** Pairs of trials. */
-  pairs: number;
 }
 
 /** A cause that the evidence allows. */
@@ -691,6 +675,32 @@ export interface FlameView {
   frames: string[];
   /** Call stacks, the most frequent first. */
   stacks: FlameStack[];
+  /** What it is held against; none when no other run was named, or that run holds no samples of this host. */
+  before: FlameBefore | null;
+}
+
+/** The CPU samples of the same host in an earlier run. */
+export interface FlameBefore {
+  /** Id of that run. */
+  run: string;
+  /** All samples. */
+  samples: number;
+  /** Call stacks, with the same numbers of frames. */
+  stacks: FlameStack[];
+  /** Functions whose own share moved by more than chance, the greatest change first. */
+  moved: FunctionShift[];
+  /** Functions that are no longer seen, with the shares of the stacks that they were in. */
+  gone: FunctionShift[];
+}
+
+/** The share of a function before and now. */
+export interface FunctionShift {
+  /** Its name, with `_[k]` at the end if it is of the kernel. */
+  function: string;
+  /** Share of the samples before. */
+  before: number;
+  /** Share now. */
+  now: number;
 }
 
 /** One call stack. */
@@ -699,6 +709,22 @@ export interface FlameStack {
   frames: number[];
   /** How often it was seen. */
   samples: number;
+}
+
+/** A gate of validity, over all trials that were asked it. */
+export interface GateView {
+  /** Its name. */
+  gate: string;
+  /** What it asks. */
+  title: string;
+  /** Trials that were asked. */
+  trials: number;
+  /** Trials in which it held. */
+  held: number;
+  /** What it said where it first did not hold, else in the last trial. */
+  detail: string;
+  /** Whether a trial in which it does not hold still gives a lower bound, because the generator was the limit. */
+  bounds: boolean;
 }
 
 /** What a hop spends on a request of the clients, and what is fullest there. */
@@ -717,6 +743,58 @@ export interface HopView {
   busiest_share: number | null;
   /** The same as text. */
   busiest_text: string;
+}
+
+/** One intervention and what it showed. */
+export interface InterventionView {
+  /** Host. */
+  target: string;
+  /** What was done, in words. */
+  what: string;
+  /** Negative control: nothing is expected to happen. */
+  control: boolean;
+  /** True: the numbers are a relative gain (removal). False: they are an elasticity. */
+  is_gain: boolean;
+  /** Elasticity or gain. */
+  value: number | null;
+  /** Lower end of the 95 % interval. */
+  low: number | null;
+  /** Upper end. */
+  high: number | null;
+  /** Value and interval as text. */
+  text: string;
+  /** How to read it. */
+  reading: string;
+  /** Pairs of trials. */
+  pairs: number;
+}
+
+/** Throughput against the dose of one resource. */
+export interface DoseCurve {
+  /** The resource, in words. */
+  resource: string;
+  /** Negative control: nothing is expected to happen. */
+  control: boolean;
+  /** True: the resource was raised, as connections are. False: it was made slower. */
+  raises: boolean;
+  /** The elasticity that fits all doses. */
+  elasticity: number;
+  /** Each dose, in the order they were given. */
+  points: DosePoint[];
+}
+
+/** What one dose showed. */
+export interface DosePoint {
+  /** Share by which the resource was made slower or raised. */
+  dose: number;
+  /** Relative change of throughput. */
+  effect: number;
+  /** Lower end of its 95 % interval. */
+  low: number | null;
+  /** Upper end. */
+  high: number | null;
+  /** Pairs of trials. */
+  pairs: number;
 }
 
 /** What a chart shows. */
@@ -902,6 +980,8 @@ export interface RunAgainst {
   differences: string[];
   /** What to know besides. */
   notes: string[];
+  /** CPU profiles of the hosts that were sampled in both runs, held against the first. */
+  flames: FlameView[];
 }
 
 /** How one metric differs. */

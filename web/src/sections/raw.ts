@@ -1,7 +1,7 @@
-// Every trial and every fact about the hosts, folded away on the screen and open on paper.
+// Every trial, what made it valid, and every fact about the hosts, folded away on the screen and open on paper.
 
 import { h, section, table } from "../dom";
-import type { ReportData } from "../generated/types";
+import type { HostFacts, ReportData } from "../generated/types";
 import { count, micros, rate, seconds } from "../number";
 import { t } from "../text";
 
@@ -13,10 +13,36 @@ export function raw(data: ReportData): HTMLElement | null {
     t.raw.title,
     null,
     data.trials.length > 0 ? folded(t.raw.trials(data.trials.length), trials(data)) : null,
+    data.gates.length > 0 ? folded(t.raw.gates(data.gates.filter((g) => g.held < g.trials).length, data.gates.length), gates(data)) : null,
+    differences(data.inventory, folded),
     data.inventory.map((host) =>
       folded(t.raw.host(host.host, host.facts.length), table(t.raw.factsOf(host.host), [t.words.fact, t.words.value], host.facts.map((f) => [h("code", {}, f.name), f.value]))),
     ),
   );
+}
+
+function gates(data: ReportData): HTMLElement {
+  const held = (g: { held: number; trials: number }) => h("span", { class: g.held === g.trials ? "word good" : "word warn" }, t.raw.heldIn(g.held, g.trials));
+  return table(
+    t.raw.gatesOf,
+    [t.raw.gate, t.raw.asks, `>${t.raw.held}`, t.words.note],
+    data.gates.map((g) => [h("code", {}, g.gate), g.title, held(g), [g.detail, g.held < g.trials && g.bounds ? t.raw.bounds : null]]),
+  );
+}
+
+/** Facts that hosts have in common by name and not by value. */
+export function differing(hosts: HostFacts[]): { name: string; values: string[] }[] {
+  const names = [...new Set(hosts.flatMap((host) => host.facts.map((f) => f.name)))].sort();
+  const of = (name: string) => hosts.map((host) => host.facts.find((f) => f.name === name)?.value ?? "");
+  const differs = (values: string[]) => new Set(values.filter((value) => value !== "")).size > 1;
+  return names.map((name) => ({ name, values: of(name) })).filter(({ values }) => differs(values));
+}
+
+function differences(hosts: HostFacts[], folded: (title: string, content: HTMLElement) => HTMLElement): HTMLElement | null {
+  const facts = differing(hosts);
+  if (facts.length === 0) return null;
+  const rows = facts.map(({ name, values }) => [h("code", {}, name), ...values]);
+  return folded(t.raw.differ(facts.length), table(t.raw.differ(facts.length), [t.words.fact, ...hosts.map((host) => host.host)], rows));
 }
 
 function trials(data: ReportData): HTMLElement {

@@ -5,6 +5,7 @@ import { h, s, section, table, type Child } from "../dom";
 import type { CarriedLoad, ComparedRun, ComparedView, RunAgainst } from "../generated/types";
 import { micros, rate, short } from "../number";
 import { linear, logarithmic } from "../scale";
+import { profiles } from "../sections/flames";
 import { latencyCurves } from "../sections/latency";
 import { t } from "../text";
 import { get, path, runPath } from "./ask";
@@ -89,6 +90,7 @@ function effects(against: RunAgainst, place: number): HTMLElement {
       : null,
     against.worth ? h("p", { class: "facts" }, h("span", { class: `word ${against.worth_tone}` }, against.worth)) : null,
     against.notes.length > 0 ? h("ul", { class: "looked" }, against.notes.map((note) => h("li", {}, note))) : null,
+    against.flames.length > 0 ? h("div", {}, h("h3", { class: "part" }, t.flames.title), h("p", { class: "lead" }, t.flames.leadDifference), profiles(against.flames, true)) : null,
     against.differences.length > 0 ? h("details", {}, h("summary", {}, w.differs(against.differences.length)), h("ul", { class: "looked" }, against.differences.map((text) => h("li", {}, text)))) : null,
   );
 }

@@ -3,6 +3,7 @@
 import "../style.css";
 import "../chain.css";
 import "../series.css";
+import "../flames.css";
 import "./serve.css";
 import { drawAll, startDrawings } from "../chart";
 import { h, type Child } from "../dom";

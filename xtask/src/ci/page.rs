@@ -15,6 +15,9 @@ const SAMPLES: &[&str] = &["whole", "only_url", "interrupted", "no_proof", "only
 /// A recorded run that has every part that a reader uses: a walk, series of four hosts, flame graphs, interventions.
 const RECORDED: &str = "testdata/runs/overlay-encapsulation.s2.prony";
 
+/// A run of the same hosts, whose CPU profile it is held against.
+const BEFORE: &str = "testdata/runs/offloads-off.lb.prony";
+
 /// What the pages of `prony serve` are shown over.
 const RUNS: &str = "testdata/runs";
 
@@ -59,7 +62,7 @@ fn look(root: &Path, folder: &Path, sample: &str) -> anyhow::Result<()> {
 fn used(root: &Path, folder: &Path) -> anyhow::Result<()> {
     let page = folder.join("recorded.html");
     let mut make = Command::new(target(root).join("debug/prony"));
-    make.current_dir(root).args(["report", RECORDED, "-o"]).arg(&page);
+    make.current_dir(root).args(["report", RECORDED, "--profile-from", BEFORE, "--format", "html", "-o"]).arg(&page);
     must(make.stdout(Stdio::null()), "repeat it")?;
     let web = root.join("web");
     install(&web)?;

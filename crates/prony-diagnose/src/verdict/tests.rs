@@ -218,6 +218,22 @@ fn an_answer_that_agrees_grounds_the_verdict() {
 }
 
 #[test]
+fn a_predicted_gain_has_the_interval_of_what_the_interventions_showed() {
+    let predicted = |suspect| {
+        let mut run = keepalive_off().run();
+        answered(&mut run, suspect, (-0.05, -0.15, 0.05));
+        let verdict = diagnose(&run).verdict;
+        (verdict.predicted_gain.unwrap(), verdict.predicted_gain_low.unwrap(), verdict.predicted_gain_high.unwrap())
+    };
+    let by = |gain: f64, elasticity: f64| (1.0 + gain).powf(elasticity) - 1.0;
+    let (gain, low, high) = predicted((1.0, 0.8, 1.3));
+    assert!((low - by(gain, 0.8)).abs() < 1e-9 && (high - by(gain, 1.3)).abs() < 1e-9, "{gain} {low} {high}");
+    let (gain, low, high) = predicted((0.7, 0.5, 0.9));
+    assert!((low - by(gain, 0.5)).abs() < 1e-9 && high == gain, "it holds the prediction: {gain} {low} {high}");
+    assert_eq!(diagnose(&keepalive_off().run()).verdict.predicted_gain_low, None, "nothing was tried");
+}
+
+#[test]
 fn a_control_that_moves_unsettles_it() {
     let mut run = keepalive_off().run();
     answered(&mut run, (1.1, 0.9, 1.3), (0.9, 0.6, 1.2));
@@ -285,6 +301,8 @@ fn a_removal_that_brings_nothing_speaks_against_the_cause() {
     answered(&mut mended, (5.0, 4.0, 6.0), (0.0, -0.1, 0.1));
     let verdict = diagnose(&mended).verdict;
     assert!(verdict.grounded && verdict.grounding[3].detail.contains("changed by 5.00 (4.00 to 6.00)"));
+    let gain = verdict.predicted_gain.unwrap();
+    assert_eq!(verdict.predicted_gain_low.zip(verdict.predicted_gain_high), Some((gain.min(4.0), gain.max(6.0))));
     let mut dead = ports.run();
     answered(&mut dead, (120_000.0, 100_000.0, 140_000.0), (0.0, -0.1, 0.1));
     let detail = diagnose(&dead).verdict.grounding[3].detail.clone();

@@ -48,6 +48,8 @@ struct File {
     placebo: Option<bool>,
     duration: Option<Nanos>,
     settle: Option<Nanos>,
+    #[serde(default)]
+    profile: bool,
     budget: Option<Nanos>,
     #[serde(default)]
     slo: Vec<Threshold>,
@@ -173,6 +175,7 @@ fn experiment(written: &File, factors: Vec<Factor>, rows: Vec<Row>) -> Result<Ex
         placebo: written.placebo.unwrap_or(repeats >= REPEATS_PLACEBO),
         duration: written.duration.unwrap_or(DURATION),
         settle: written.settle.unwrap_or(SETTLE),
+        profile: written.profile,
         budget: written.budget.unwrap_or(BUDGET),
         slo: written.slo.clone(),
         vary: written.vary,
@@ -234,6 +237,9 @@ fn searches_fit(experiment: &Experiment) -> Result<(), String> {
         (Find::Measure | Find::Limit | Find::LimitWithinSlo, _, _) => {
             return wrong("`vary` and `until` belong to `find = \"search\"`");
         }
+    }
+    if experiment.profile && experiment.find != Find::Measure {
+        return wrong("`profile` belongs to `find = \"measure\"`: a search has no load at which to look");
     }
     if !experiment.slo.is_empty() && experiment.find != Find::LimitWithinSlo {
         return wrong("`slo` belongs to `find = \"limit-within-slo\"`");
@@ -430,7 +436,7 @@ somaxconn = 8192
                 ("expectation", "repeats = 0\nexpectation"),
             ],
             expect![[r#"
-                e.toml:4: unknown field `expectaton`, expected one of `name`, `about`, `stack`, `expectation`, `unseen`, `find`, `design`, `repeats`, `seed`, `placebo`, `duration`, `settle`, `budget`, `slo`, `vary`, `until`, `same`, `factor`, `row`, `expect`, `plot`; did you mean `expectation`?
+                e.toml:4: unknown field `expectaton`, expected one of `name`, `about`, `stack`, `expectation`, `unseen`, `find`, `design`, `repeats`, `seed`, `placebo`, `duration`, `settle`, `profile`, `budget`, `slo`, `vary`, `until`, `same`, `factor`, `row`, `expect`, `plot`; did you mean `expectation`?
                 e.toml:9: unknown field `level`, expected one of `name`, `knob`, `workload`, `lab`, `levels`; did you mean `levels`?
                 e.toml:11: factor `log`: `nginx.acces_log` is no knob; there are nginx.upstream_keepalive, nginx.access_log, nginx.worker_processes, nginx.worker_connections, nginx.backlog, cgroup.cpu_quota, cpu_affinity, sysctl.NAME, rps_cpus.INTERFACE, link_rate.INTERFACE; did you mean `nginx.access_log`?
                 e.toml:11: factor `log` names 0 things to vary: write one of `knob`, `workload` or `lab`

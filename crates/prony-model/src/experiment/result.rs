@@ -51,6 +51,31 @@ pub struct CellLoad {
     pub p99_us: f64,
     /// Each serving host.
     pub hosts: BTreeMap<String, HostSeen>,
+    /// What the CPUs of each host ran, when the experiment asks for a profile.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hot: BTreeMap<String, HotSeen>,
+}
+
+/// What the CPUs of a host ran, sampled under the load of a cell but not in its scored trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HotSeen {
+    /// Samples of the host's own work.
+    pub samples: u64,
+    /// Share of them within functions by which the kernel waits for a lock.
+    pub locks: f64,
+    /// The functions that most samples stood in, the hottest first.
+    pub functions: Vec<HotFunction>,
+}
+
+/// A function that samples stood in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HotFunction {
+    /// Its name.
+    pub function: String,
+    /// Share of the samples that stood in it, calls from it left out.
+    pub share: f64,
+    /// The most frequent way to it: the process, then calls from the outermost on, itself last.
+    pub path: Vec<String>,
 }
 
 /// A host during a trial.
@@ -104,10 +129,16 @@ pub struct CellRow {
     pub error_share: Option<f64>,
     /// Each serving host: means over the repeats.
     pub hosts: BTreeMap<String, HostSeen>,
+    /// What the CPUs of each host ran: samples summed, shares as means over the repeats.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hot: BTreeMap<String, HotSeen>,
     /// Repeats with a value.
     pub repeats: u32,
     /// Repeats with a note.
     pub doubtful: u32,
+    /// Why it cannot run on this machine; none: nothing is known against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<String>,
 }
 
 /// What an effect allows to be said.

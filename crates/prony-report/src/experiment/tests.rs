@@ -2,7 +2,7 @@
 
 use super::*;
 use expect_test::{Expect, expect};
-use prony_model::experiment::{CellSeen, Experiment};
+use prony_model::experiment::{CellLoad, CellSeen, Experiment, HotFunction, HotSeen};
 use prony_stats::experiment::{Ran, conclude};
 
 const FILE: &str = r#"
@@ -37,9 +37,17 @@ fn result(rates: &[f64]) -> ExperimentResult {
             seen.push(CellSeen { cell, repeat, value, ..CellSeen::default() });
         }
     }
-    let ran =
-        Ran { seed: 7, stack: "a lab".to_string(), entry: Some("lb".to_string()), notes: vec!["a note".to_string()] };
-    conclude(&experiment, &seen, ran)
+    conclude(&experiment, &seen, ran())
+}
+
+fn ran() -> Ran {
+    Ran {
+        seed: 7,
+        stack: "a lab".to_string(),
+        entry: Some("lb".to_string()),
+        notes: vec!["a note".to_string()],
+        ..Ran::default()
+    }
 }
 
 fn check(rates: &[f64], want: Expect) {
@@ -132,6 +140,46 @@ fn a_page_has_its_table_and_names_its_picture() {
         assert!(page.contains(want), "{want} is missing: {page}");
     }
     assert!(json(&result).contains("\"schema\": \"prony.experiment/1\""));
+}
+
+#[test]
+fn a_profile_is_a_column_and_a_way_to_the_hottest_function() {
+    let experiment =
+        Experiment::parse("e.toml", &FILE.replace("repeats = 3", "repeats = 2\nprofile = true")).expect("a good file");
+    let function = |name: &str, share| HotFunction {
+        function: name.to_string(),
+        share,
+        path: ["nginx", "write", name].map(str::to_string).to_vec(),
+    };
+    let of = |cell, repeat, functions: Vec<HotFunction>| {
+        let hot = HotSeen { samples: 1000, locks: 0.5, functions };
+        let load = CellLoad { hot: [("lb".to_string(), hot)].into(), ..CellLoad::default() };
+        CellSeen { cell, repeat, value: Some(900.0), load: Some(load), ..CellSeen::default() }
+    };
+    let seen = [
+        of(0, 0, vec![function("osq_lock", 0.4), function("copy", 0.2)]),
+        of(0, 1, vec![function("copy", 0.3), function("osq_lock", 0.2)]),
+        of(1, 0, vec![function("copy", 0.1)]),
+    ];
+    let shown = text(&conclude(&experiment, &seen, ran()), Style::Plain);
+    expect![[r#"
+        Hottest functions, and the most frequent way to them
+          - keepalive off: osq_lock in 30 % of 2,000 samples: nginx > write > osq_lock
+          - keepalive 64: copy in 10 % of 1,000 samples: nginx > write > copy
+
+    "#]]
+    .assert_eq(&shown[shown.find("Hottest").expect("a section")..shown.find("Effects").expect("a table")]);
+    assert!(shown.contains("lb waits for locks  lb hottest  of its samples"), "{shown}");
+}
+
+#[test]
+fn a_cell_that_cannot_run_here_is_a_gap_and_the_others_are_whole() {
+    let experiment = Experiment::parse("e.toml", &FILE.replace("repeats = 3", "repeats = 1")).expect("a good file");
+    let seen = [CellSeen { value: Some(900.0), ..CellSeen::default() }];
+    let left_out = [(1, "this kernel has no ipip".to_string())].into();
+    let result = conclude(&experiment, &seen, Ran { left_out, ..ran() });
+    assert!(result.is_complete() && result.cells[1].gap.is_some(), "{:?}", result.done);
+    assert!(text(&result, Style::Plain).contains("       64         gap"), "{}", text(&result, Style::Plain));
 }
 
 #[test]

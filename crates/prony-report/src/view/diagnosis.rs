@@ -1,14 +1,14 @@
-//! The diagnosis as a report shows it: verdict, evidence, interventions, what was excluded, what could not be seen.
+//! The diagnosis as a report shows it: verdict, evidence, what was excluded, what could not be seen.
 //!
 //! Order is kept as the diagnosis gives it; gaps alone are grouped, by host and reason.
 
 use super::{
-    AgainstView, CandidateView, EvidenceView, ExcludedView, GapView, GroundingView, InterventionView, MovedView,
-    RemedyView, VerdictView, WalkView, finite,
+    AgainstView, CandidateView, EvidenceView, ExcludedView, GapView, GroundingView, MovedView, RemedyView, VerdictView,
+    WalkView, finite,
 };
 use crate::comparison::difference;
 use crate::{names, number};
-use prony_model::diagnosis::{Diagnosis, Evidence, EvidenceVerdict, Intervention, InterventionKind, Moved};
+use prony_model::diagnosis::{Diagnosis, Evidence, EvidenceVerdict, Moved};
 use prony_model::{Gap, Knob, Level, Run};
 
 pub(super) fn verdict(run: &Run) -> Option<VerdictView> {
@@ -27,6 +27,8 @@ pub(super) fn verdict(run: &Run) -> Option<VerdictView> {
         confidence: names::confidence(verdict.confidence).to_string(),
         grounded: verdict.grounded,
         predicted_gain: verdict.predicted_gain.and_then(finite),
+        predicted_gain_low: verdict.predicted_gain_low.and_then(finite),
+        predicted_gain_high: verdict.predicted_gain_high.and_then(finite),
         summary: verdict.summary.clone(),
         grounding: grounding.collect(),
     })
@@ -57,78 +59,6 @@ fn evidence_of(e: &Evidence) -> EvidenceView {
         threshold_text: threshold.map(text),
         origin: e.origin.clone(),
         supports: e.verdict == EvidenceVerdict::Supports,
-    }
-}
-
-/// Those that were done, of the run or, when it has none, of the diagnosis.
-pub(super) fn interventions(run: &Run) -> Vec<InterventionView> {
-    let of_diagnosis = run.diagnosis.as_ref().map(|d| d.interventions.as_slice()).unwrap_or_default();
-    let all = if run.interventions.iter().any(|i| i.elasticity.is_some()) { &run.interventions } else { of_diagnosis };
-    all.iter().map(intervention).collect()
-}
-
-fn intervention(i: &Intervention) -> InterventionView {
-    let is_gain = matches!(i.what, InterventionKind::Removal { .. } | InterventionKind::Placebo);
-    let (value, low, high) = (i.elasticity.and_then(finite), i.low.and_then(finite), i.high.and_then(finite));
-    let one = |v: f64| if is_gain { number::change(v) } else { format!("{v:.2}") };
-    let text = match (value, low, high) {
-        (Some(value), Some(low), Some(high)) => format!("{} ({} to {})", one(value), one(low), one(high)),
-        (Some(value), None, _) | (Some(value), _, None) => format!("{} (no interval)", one(value)),
-        (None, _, _) => "not done".to_string(),
-    };
-    let tails = [("p99", i.p99), ("p99.9", i.p999)].into_iter().filter_map(|(name, p)| {
-        let (value, low, high) = (p?.value?, p?.low?, p?.high?);
-        Some(format!(
-            "; latency at {name} {} ({} to {})",
-            number::change(value),
-            number::change(low),
-            number::change(high)
-        ))
-    });
-    let text = text + &tails.collect::<String>();
-    InterventionView {
-        target: i.target.clone(),
-        what: doing(i),
-        control: i.control,
-        is_gain,
-        value,
-        low,
-        high,
-        text,
-        reading: reading(i, is_gain, low, high).to_string(),
-        pairs: i.pairs,
-    }
-}
-
-/// What an intervention does, in words; also the label of its trials.
-pub(super) fn doing(i: &Intervention) -> String {
-    let dose = number::percent(i.dose);
-    match &i.what {
-        InterventionKind::Cpu => format!("CPU of {} {dose} slower", i.target),
-        InterventionKind::LinkRate { interface, .. } => format!("what {} sends on {interface} {dose} slower", i.target),
-        InterventionKind::Concurrency => format!("{dose} more connections"),
-        InterventionKind::Rate => format!("{dose} more requests asked for"),
-        InterventionKind::Removal { knob, also } => {
-            let more = also.iter().map(|k| format!(", {}", knob_text(k))).collect::<String>();
-            format!("remedy applied, {}{more}", knob_text(knob))
-        }
-        InterventionKind::Placebo => "nothing turned".to_string(),
-    }
-}
-
-/// Says what the interval means, and only what it says by itself: whether it holds 0.
-fn reading(i: &Intervention, is_gain: bool, low: Option<f64>, high: Option<f64>) -> &'static str {
-    let (Some(low), Some(high)) = (low, high) else {
-        return "no interval, so nothing follows from it";
-    };
-    let holds_zero = low <= 0.0 && high >= 0.0;
-    match (i.control, is_gain, holds_zero) {
-        (true, _, true) => "as expected of a control: the limit does not follow",
-        (true, _, false) => "not expected of a control: the limit moved",
-        (false, true, true) => "mending it changes nothing that can be seen",
-        (false, true, false) => "mending it moves the limit",
-        (false, false, true) => "the limit does not visibly follow",
-        (false, false, false) => "the limit follows",
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! It adds nothing up: the page does, so that stacks and list cannot differ.
 
+use crate::calls::{self, FUNCTIONS_MAX};
 use crate::typed::view;
 use prony_model::{Run, Stacks};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 view! {
     /// CPU samples of one host.
@@ -19,6 +20,32 @@ view! {
         pub frames: Vec<String>,
         /// Call stacks, the most frequent first.
         pub stacks: Vec<FlameStack>,
+        /// What it is held against; none when no other run was named, or that run holds no samples of this host.
+        pub before: Option<FlameBefore>,
+    }
+
+    /// The CPU samples of the same host in an earlier run.
+    pub struct FlameBefore {
+        /// Id of that run.
+        pub run: String,
+        /// All samples.
+        pub samples: u64,
+        /// Call stacks, with the same numbers of frames.
+        pub stacks: Vec<FlameStack>,
+        /// Functions whose own share moved by more than chance, the greatest change first.
+        pub moved: Vec<FunctionShift>,
+        /// Functions that are no longer seen, with the shares of the stacks that they were in.
+        pub gone: Vec<FunctionShift>,
+    }
+
+    /// The share of a function before and now.
+    pub struct FunctionShift {
+        /// Its name, with `_[k]` at the end if it is of the kernel.
+        pub function: String,
+        /// Share of the samples before.
+        pub before: f64,
+        /// Share now.
+        pub now: f64,
     }
 
     /// One call stack.
@@ -34,8 +61,8 @@ view! {
 /// is narrower than a pixel.
 const STACKS_MAX: usize = 800;
 
-/// The hop of the verdict first, then the others in order of the path.
-pub(super) fn flames(run: &Run) -> Vec<FlameView> {
+/// The hop of the verdict first, then the others in order of the path; each held against the same host of `before`.
+pub(super) fn flames(run: &Run, before: Option<&Run>) -> Vec<FlameView> {
     let suspect = run.diagnosis.as_ref().map(|diagnosis| diagnosis.verdict.hop.as_str());
     let path = run.stack.path();
     let rank = |seen: &&Stacks| {
@@ -43,25 +70,61 @@ pub(super) fn flames(run: &Run) -> Vec<FlameView> {
     };
     let mut seen: Vec<&Stacks> = run.stacks.iter().filter(|seen| !seen.stacks.is_empty()).collect();
     seen.sort_by_key(rank);
-    seen.into_iter().map(flame).collect()
+    let held_against = |seen: &Stacks| {
+        let before = before?;
+        let was = before.stacks.iter().find(|was| was.host == seen.host && !was.stacks.is_empty())?;
+        Some((before.id.as_str(), was))
+    };
+    seen.into_iter().map(|seen| flame(seen, held_against(seen))).collect()
 }
 
-fn flame(seen: &Stacks) -> FlameView {
-    let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
-    let mut frames = Vec::new();
-    let mut number = |frame| {
-        *numbers.entry(frame).or_insert_with(|| {
-            frames.push(String::from(frame));
-            frames.len() as u32 - 1
-        })
-    };
-    let kept = seen.stacks.iter().take(STACKS_MAX);
-    let stacks = kept.map(|stack| FlameStack {
-        frames: stack.frames.iter().map(|frame| number(frame)).collect(),
-        samples: stack.samples,
+fn flame(seen: &Stacks, before: Option<(&str, &Stacks)>) -> FlameView {
+    // What is frequent in one of two profiles is drawn of both: else it would seem to have come or gone.
+    let profiles = std::iter::once(seen).chain(before.map(|(_, was)| was));
+    let frequent = profiles.flat_map(|of| of.stacks.iter().take(STACKS_MAX).map(|stack| &stack.frames));
+    let frequent: BTreeSet<&Vec<String>> = frequent.collect();
+    let mut names = Names::default();
+    let stacks = names.stacks(seen, &frequent);
+    let before = before.map(|(run, was)| FlameBefore {
+        run: run.to_string(),
+        samples: was.samples(),
+        stacks: names.stacks(was, &frequent),
+        moved: shifts(calls::moved(was, seen)),
+        gone: shifts(calls::gone(was, seen).into_iter().map(|(function, share)| (function, share, 0.0))),
     });
-    let stacks = stacks.collect();
-    FlameView { host: seen.host.clone(), samples: seen.samples(), samples_per_s: seen.samples_per_s, frames, stacks }
+    let (host, samples, frames) = (seen.host.clone(), seen.samples(), names.frames);
+    FlameView { host, samples, samples_per_s: seen.samples_per_s, frames, stacks, before }
+}
+
+/// Names of functions, each with one number.
+#[derive(Default)]
+struct Names<'a> {
+    numbers: BTreeMap<&'a str, u32>,
+    frames: Vec<String>,
+}
+
+impl<'a> Names<'a> {
+    fn stacks(&mut self, of: &'a Stacks, kept: &BTreeSet<&Vec<String>>) -> Vec<FlameStack> {
+        let kept = of.stacks.iter().filter(|stack| kept.contains(&stack.frames));
+        let numbered = kept.map(|stack| FlameStack {
+            frames: stack.frames.iter().map(|frame| self.number(frame)).collect(),
+            samples: stack.samples,
+        });
+        numbered.collect()
+    }
+
+    fn number(&mut self, frame: &'a str) -> u32 {
+        *self.numbers.entry(frame).or_insert_with(|| {
+            self.frames.push(frame.to_string());
+            self.frames.len() as u32 - 1
+        })
+    }
+}
+
+fn shifts<'a>(functions: impl IntoIterator<Item = (&'a str, f64, f64)>) -> Vec<FunctionShift> {
+    let shift =
+        |(function, before, now): (&str, f64, f64)| FunctionShift { function: function.to_string(), before, now };
+    functions.into_iter().take(FUNCTIONS_MAX).map(shift).collect()
 }
 
 #[cfg(test)]
@@ -91,7 +154,7 @@ mod tests {
             verdict: Verdict { hop: "lb".to_string(), ..Verdict::default() },
             ..Diagnosis::default()
         });
-        let flames = flames(&run);
+        let flames = flames(&run, None);
         assert_eq!(flames.iter().map(|f| f.host.as_str()).collect::<Vec<_>>(), ["lb", "s1"], "s2 has nothing to show");
         assert_eq!(flames[0].frames, ["nginx", "main", "write_[k]"]);
         assert_eq!(flames[0].stacks[0].frames, [0, 1, 2]);
@@ -100,11 +163,36 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_is_held_against_that_of_the_same_host() {
+        let run = |id: &str, stacks: Vec<Stacks>| Run { id: id.to_string(), stacks, ..Run::default() };
+        let before = run("old", vec![seen("lb", &[(&["nginx", "main", "log"], 600), (&["nginx", "main"], 400)])]);
+        let now = run("new", vec![seen("lb", &[(&["nginx", "main"], 500)]), seen("s1", &[(&["nginx"], 9)])]);
+        let flames = flames(&now, Some(&before));
+        assert_eq!(flames[1].before, None, "s1 was not looked at before");
+        let was = flames[0].before.as_ref().unwrap();
+        assert_eq!((was.run.as_str(), was.samples, was.stacks[0].frames.as_slice()), ("old", 1000, &[0, 1, 2][..]));
+        assert_eq!(flames[0].frames, ["nginx", "main", "log"], "numbers are the same in both");
+        let shift = |function: &str, before, now| FunctionShift { function: function.to_string(), before, now };
+        assert_eq!(was.moved, [shift("log", 0.6, 0.0), shift("main", 0.4, 1.0)]);
+        assert_eq!(was.gone, [shift("log", 0.6, 0.0)]);
+    }
+
+    #[test]
+    fn what_is_frequent_in_one_profile_is_drawn_of_both() {
+        let many: Vec<String> = (0..STACKS_MAX).map(|i| format!("f{i:04}")).collect();
+        let frames: Vec<[&str; 1]> = many.iter().map(|frame| [frame.as_str()]).collect();
+        let mut stacks: Vec<(&[&str], u64)> = frames.iter().map(|frames| (&frames[..], 2)).collect();
+        stacks.push((&["rare"], 1));
+        let flame = flame(&seen("lb", &[(&["rare"], 7)]), Some(("old", &seen("lb", &stacks))));
+        assert_eq!(flame.before.unwrap().stacks.len(), STACKS_MAX + 1);
+    }
+
+    #[test]
     fn samples_that_are_not_drawn_are_still_counted() {
         let many: Vec<String> = (0..STACKS_MAX + 5).map(|i| format!("f{i}")).collect();
         let frames: Vec<[&str; 1]> = many.iter().map(|frame| [frame.as_str()]).collect();
         let stacks: Vec<(&[&str], u64)> = frames.iter().map(|frames| (&frames[..], 2)).collect();
-        let flame = flame(&seen("lb", &stacks));
+        let flame = flame(&seen("lb", &stacks), None);
         assert_eq!((flame.stacks.len(), flame.samples), (STACKS_MAX, 2 * (STACKS_MAX as u64 + 5)));
     }
 }

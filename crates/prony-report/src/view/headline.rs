@@ -129,8 +129,12 @@ fn figures(run: &Run) -> Vec<Figure> {
         out.push(figure("confidence", names::confidence(verdict.confidence).to_string(), tests, tone));
         if let (Some(gain), None) = (verdict.predicted_gain, &run.proof) {
             let first = run.diagnosis.iter().flat_map(|d| &d.remedies).find_map(|r| r.knob.as_ref());
-            let by = first.map(diagnosis::knob_text).unwrap_or_default();
-            out.push(figure("predicted gain", number::change(gain), by, Tone::Plain));
+            let interval = match (verdict.predicted_gain_low, verdict.predicted_gain_high) {
+                (Some(low), Some(high)) => format!("{} to {}", number::change(low), number::change(high)),
+                (None, _) | (_, None) => "no interval known".to_string(),
+            };
+            let by = first.map(|knob| format!(", {}", diagnosis::knob_text(knob))).unwrap_or_default();
+            out.push(figure("predicted gain", number::change(gain), format!("{interval}{by}"), Tone::Plain));
         }
     }
     out

@@ -2,7 +2,7 @@
 //!
 //! A figure that the generator limited carries that in its note, always.
 
-use super::diagnosis::doing;
+use super::interventions::doing;
 use super::{CurvePoint, LevelName, TrialRow, finite, positive};
 use crate::{names, number};
 use prony_model::LoadResult;

@@ -95,6 +95,16 @@ pub fn whole() -> Run {
     run
 }
 
+/// A run before the one of [`whole`]: its log wrote at every request, and less of the time went to sockets.
+pub fn earlier() -> Run {
+    let folded = "nginx;main;ngx_worker_process_cycle;ngx_http_parse_header_line 100\n\
+         nginx;main;ngx_worker_process_cycle;ngx_http_log_handler;write;do_syscall_64_[k];vfs_write_[k] 500\n\
+         nginx;main;ngx_worker_process_cycle;writev;do_syscall_64_[k];tcp_sendmsg_[k] 200\n\
+         soft interrupts_[k];handle_softirqs_[k];tcp_v4_rcv_[k] 200\n";
+    let stacks = Stacks { host: "lb".into(), at_ns: 0, samples_per_s: 997, stacks: Stacks::parse(folded) };
+    Run { id: "20261119-101500-11aa".into(), stacks: vec![stacks], ..whole() }
+}
+
 fn stacks(host: &str, samples: u64) -> Stacks {
     let folded = format!(
         "nginx;main;ngx_worker_process_cycle;ngx_http_parse_header_line {}\n\
@@ -322,6 +332,8 @@ fn diagnosis(run: &Run) -> Diagnosis {
             confidence: Confidence::High,
             grounded: true,
             predicted_gain: Some(0.58),
+            predicted_gain_low: Some(0.54),
+            predicted_gain_high: Some(0.71),
             summary: "lb opens 1.00 connections to s1 and s2 for every request; opening and closing them costs 29 us of the 78 us of CPU time that lb spends per request, and its CPU is full.".into(),
             grounding: vec![
                 grounding("structure", "lb calls s1 and s2 for every request of the workload"),
@@ -390,6 +402,7 @@ fn interventions() -> Vec<Intervention> {
         one("lb", InterventionKind::Cpu, false, 0.2, 1.06, 0.11, 8),
         one("s1", InterventionKind::Cpu, true, 0.2, -0.03, 0.09, 8),
         one("lb", InterventionKind::Removal { knob: remedy_knob(), also: Vec::new() }, false, 1.0, 0.63, 0.04, 4),
+        one("lb", InterventionKind::Cpu, false, 0.1, 0.93, 0.24, 8),
     ]
 }
 
@@ -465,7 +478,7 @@ fn inventory() -> Vec<Inventory> {
     vec![
         facts("client", &[]),
         facts("lb", &[("nginx.version", "1.22.1"), ("sysctl.net.core.somaxconn", "4096")]),
-        facts("s1", &[("nginx.version", "1.22.1")]),
+        facts("s1", &[("nginx.version", "1.18.0")]),
         facts("s2", &[("nginx.version", "1.22.1")]),
     ]
 }

@@ -10,13 +10,14 @@ use std::path::PathBuf;
   prony run experiments/upstream-keepalive.toml -o out     run it; finished cells are kept in out
   prony run experiments/upstream-keepalive.toml -o out     the same again goes on where it was cut short
   prony run experiments/access-log.toml --quick            shorter trials, three repeats
+  prony run experiments/access-log.toml --rehearse         does every level work here? half a minute, nothing is measured
   prony run my.toml --stack stack.toml --md result.md      on another stack; the result as a page with its picture
 
 An experiment names a stack, what is varied (knobs, the workload, the lab), and what is expected. Cells run in an order that is
 random anew in each repeat, every knob is put back, and the first cell runs twice in each repeat, so that A against A is measured
 too. docs/experiments/README.md says how to write one.
 
-Exit codes: 0 every cell ran, 2 the file or a level is wrong, 4 not every cell ran, or the generator was the limit of most.")]
+Exit codes: 0 every cell ran (or works), 2 the file or a level is wrong, 4 not every cell ran (or works), or the generator was the limit of most.")]
 pub(crate) struct RunArgs {
     /// An experiment file
     #[arg(value_name = "EXPERIMENT")]
@@ -24,6 +25,10 @@ pub(crate) struct RunArgs {
     /// Print the trials and the time that they take, and end
     #[arg(long)]
     pub plan: bool,
+    /// Try every level once, for a moment, and say which cells work here: whether each lab comes up, each level can be set, and
+    /// the stack answers
+    #[arg(long, conflicts_with_all = ["plan", "output", "resume", "repeats", "quick", "md"])]
+    pub rehearse: bool,
     /// Another stack than the file names: a stack file, a lab by name, or a URL
     #[arg(long, value_name = "STACK")]
     pub stack: Option<String>,

@@ -115,7 +115,7 @@ impl Keep {
     /// Cells that are still to run, over all repeats.
     pub fn missing(&self, planned: &Planned) -> usize {
         let done: BTreeSet<(u32, u32)> = self.seen.iter().map(|s| (s.cell, s.repeat)).collect();
-        (planned.cells.len() * planned.experiment.repeats as usize).saturating_sub(done.len())
+        planned.all().saturating_sub(done.len())
     }
 }
 
@@ -158,7 +158,7 @@ fn newest(planned: &Planned) -> Result<PathBuf> {
     found.sort();
     let open = |folder: &PathBuf| {
         let Ok((header, seen, _)) = read(&folder.join(FILE)) else { return false };
-        differs(&header, planned).is_none() && seen.len() < planned.cells.len() * planned.experiment.repeats as usize
+        differs(&header, planned).is_none() && seen.len() < planned.all()
     };
     found.into_iter().rev().find(open).ok_or_else(|| {
         BadArgument::error(format!(

@@ -4,7 +4,7 @@
 
 use super::keep::Keep;
 use super::plan::{Planned, PlannedCell, time};
-use crate::measure::{LabGuard, Sitting, sit};
+use crate::measure::{LabGuard, Recording, Sitting, sit};
 use crate::progress::Progress;
 use crate::{BadArgument, home};
 use anyhow::{Result, bail};
@@ -38,7 +38,7 @@ pub(super) fn run(
 ) -> Result<Ended> {
     let batches: Vec<Batch> = order(&planned.groups(), planned.experiment.repeats, keep.seed())
         .into_iter()
-        .map(|batch| Batch { cells: missing(&batch, keep), ..batch })
+        .map(|batch| Batch { cells: missing(&batch, planned, keep), ..batch })
         .filter(|batch| !batch.cells.is_empty())
         .collect();
     let mut runner = Runner::new(planned, keep, progress, interrupted, &batches);
@@ -48,8 +48,10 @@ pub(super) fn run(
     ended.and_then(|ended| down.map(|()| ended))
 }
 
-fn missing(batch: &Batch, keep: &Keep) -> Vec<u32> {
-    batch.cells.iter().copied().filter(|cell| !keep.has(*cell, batch.repeat)).collect()
+fn missing(batch: &Batch, planned: &Planned, keep: &Keep) -> Vec<u32> {
+    let left_out = planned.left_out();
+    let wanted = |cell: &u32| !keep.has(*cell, batch.repeat) && !left_out.contains_key(cell);
+    batch.cells.iter().copied().filter(wanted).collect()
 }
 
 struct Runner<'a> {
@@ -93,7 +95,7 @@ impl<'a> Runner<'a> {
         interrupted: &'a AtomicBool,
         batches: &[Batch],
     ) -> Self {
-        let cells = planned.cells.len() * planned.experiment.repeats as usize;
+        let cells = planned.all();
         let cell_s = |cell: &u32| planned.cells.get(*cell as usize).map_or(0.0, |cell| planned.cell_s(cell));
         let batch_s = |batch: &Batch| batch.cells.iter().map(cell_s).sum::<f64>() + planned.batch_s(planned.rebuilds());
         let planned_s = batches.iter().map(batch_s).sum();
@@ -197,7 +199,8 @@ impl<'a> Runner<'a> {
             let cell = self.planned.cells.get(*number as usize)?;
             let plan = LoadPlan { seed: self.seed(batch, *number), ..cell.plan.clone() };
             let label = cell.label.clone();
-            Some(CellTask { cell: *number, repeat: batch.repeat, knobs: self.turns(cell), plan, label })
+            let look = self.planned.look();
+            Some(CellTask { cell: *number, repeat: batch.repeat, knobs: self.turns(cell), plan, look, label })
         };
         let tasks: Vec<CellTask> = batch.cells.iter().filter_map(task).collect();
         let sitting = self.sitting(Self::dressed(stack, first), Goal::Cells(tasks), Vec::new(), batch, None);
@@ -269,7 +272,7 @@ impl<'a> Runner<'a> {
             let again = if n == 0 { String::new() } else { format!("-again-{n}") };
             self.keep.folder().join(format!("{name}{again}.prony"))
         };
-        let record = (0..).map(free).find(|path| !path.exists());
+        let record = (0..).map(free).find(|path| !path.exists()).map_or(Recording::AmongRuns, Recording::At);
         let seed = self.seed(batch, cell.unwrap_or(0));
         Sitting { stack, goal, held, effort: self.planned.effort.clone(), seed, record }
     }

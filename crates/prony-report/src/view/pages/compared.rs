@@ -2,6 +2,7 @@
 //!
 //! The comparison itself comes from `prony-stats`. Invariant: a run that cannot be compared says why, and is still drawn.
 
+use super::super::flames::{FlameView, flames};
 use super::super::{Figure, LatencyCurve, ReportData, Tone, finite, proof};
 use crate::typed::view;
 use crate::{comparison, names};
@@ -68,6 +69,8 @@ view! {
         pub differences: Vec<String>,
         /// What to know besides.
         pub notes: Vec<String>,
+        /// CPU profiles of the hosts that were sampled in both runs, held against the first.
+        pub flames: Vec<FlameView>,
     }
 
     /// How one metric differs.
@@ -106,11 +109,14 @@ impl ComparedView {
     }
 
     /// Adds a run, with what was found against the first.
-    pub fn add(&mut self, run: &Run, found: &Result<Comparison, NothingInCommon>) {
+    pub fn add(&mut self, first: &Run, run: &Run, found: &Result<Comparison, NothingInCommon>) {
         self.runs.push(run_of(run));
+        let mut flames = flames(run, Some(first));
+        flames.retain(|flame| flame.before.is_some());
         self.against.push(match found {
-            Ok(comparison) => against(run, comparison),
+            Ok(comparison) => RunAgainst { flames, ..against(run, comparison) },
             Err(nothing) => RunAgainst {
+                flames,
                 run: run.id.clone(),
                 summary: nothing.to_string(),
                 tone: Tone::Warn,
@@ -165,6 +171,7 @@ fn against(run: &Run, comparison: &Comparison) -> RunAgainst {
         changes: answer.iter().flat_map(|answer| &answer.metrics).map(change).collect(),
         differences: comparison.differences.iter().map(comparison::difference).collect(),
         notes: comparison.notes.clone(),
+        flames: Vec::new(),
     }
 }
 

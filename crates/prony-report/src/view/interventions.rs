@@ -1,0 +1,216 @@
+//! Interventions as a report shows them: one by one, and as throughput against the dose of each resource.
+//!
+//! Effects follow from the elasticities that the run holds; no trial is read again. Placebos and removals have no dose.
+
+use super::diagnosis::knob_text;
+use super::finite;
+use crate::number;
+use crate::typed::view;
+use prony_model::Run;
+use prony_model::diagnosis::{Intervention, InterventionKind};
+use prony_stats::elasticity::{effect, through_origin};
+
+view! {
+    /// One intervention and what it showed.
+    pub struct InterventionView {
+        /// Host.
+        pub target: String,
+        /// What was done, in words.
+        pub what: String,
+        /// Negative control: nothing is expected to happen.
+        pub control: bool,
+        /// True: the numbers are a relative gain (removal). False: they are an elasticity.
+        pub is_gain: bool,
+        /// Elasticity or gain.
+        pub value: Option<f64>,
+        /// Lower end of the 95 % interval.
+        pub low: Option<f64>,
+        /// Upper end.
+        pub high: Option<f64>,
+        /// Value and interval as text.
+        pub text: String,
+        /// How to read it.
+        pub reading: String,
+        /// Pairs of trials.
+        pub pairs: u32,
+    }
+
+    /// Throughput against the dose of one resource.
+    pub struct DoseCurve {
+        /// The resource, in words.
+        pub resource: String,
+        /// Negative control: nothing is expected to happen.
+        pub control: bool,
+        /// True: the resource was raised, as connections are. False: it was made slower.
+        pub raises: bool,
+        /// The elasticity that fits all doses.
+        pub elasticity: f64,
+        /// Each dose, in the order they were given.
+        pub points: Vec<DosePoint>,
+    }
+
+    /// What one dose showed.
+    pub struct DosePoint {
+        /// Share by which the resource was made slower or raised.
+        pub dose: f64,
+        /// Relative change of throughput.
+        pub effect: f64,
+        /// Lower end of its 95 % interval.
+        pub low: Option<f64>,
+        /// Upper end.
+        pub high: Option<f64>,
+        /// Pairs of trials.
+        pub pairs: u32,
+    }
+}
+
+pub(super) fn interventions(run: &Run) -> Vec<InterventionView> {
+    all(run).iter().map(intervention).collect()
+}
+
+/// Those that were done, of the run or, when it has none, of the diagnosis.
+fn all(run: &Run) -> &[Intervention] {
+    let of_diagnosis = run.diagnosis.as_ref().map(|d| d.interventions.as_slice()).unwrap_or_default();
+    if run.interventions.iter().any(|i| i.elasticity.is_some()) { &run.interventions } else { of_diagnosis }
+}
+
+fn intervention(i: &Intervention) -> InterventionView {
+    let is_gain = matches!(i.what, InterventionKind::Removal { .. } | InterventionKind::Placebo);
+    let (value, low, high) = (i.elasticity.and_then(finite), i.low.and_then(finite), i.high.and_then(finite));
+    let one = |v: f64| if is_gain { number::change(v) } else { format!("{v:.2}") };
+    let text = match (value, low, high) {
+        (Some(value), Some(low), Some(high)) => format!("{} ({} to {})", one(value), one(low), one(high)),
+        (Some(value), None, _) | (Some(value), _, None) => format!("{} (no interval)", one(value)),
+        (None, _, _) => "not done".to_string(),
+    };
+    let tails = [("p99", i.p99), ("p99.9", i.p999)].into_iter().filter_map(|(name, p)| {
+        let (value, low, high) = (p?.value?, p?.low?, p?.high?);
+        Some(format!(
+            "; latency at {name} {} ({} to {})",
+            number::change(value),
+            number::change(low),
+            number::change(high)
+        ))
+    });
+    let text = text + &tails.collect::<String>();
+    InterventionView {
+        target: i.target.clone(),
+        what: doing(i),
+        control: i.control,
+        is_gain,
+        value,
+        low,
+        high,
+        text,
+        reading: reading(i, is_gain, low, high).to_string(),
+        pairs: i.pairs,
+    }
+}
+
+/// What an intervention does, in words; also the label of its trials.
+pub(super) fn doing(i: &Intervention) -> String {
+    let dose = number::percent(i.dose);
+    match &i.what {
+        InterventionKind::Cpu | InterventionKind::LinkRate { .. } => format!("{} {dose} slower", resource(i)),
+        InterventionKind::Concurrency | InterventionKind::Rate => format!("{dose} more {}", resource(i)),
+        InterventionKind::Removal { knob, also } => {
+            let more = also.iter().map(|k| format!(", {}", knob_text(k))).collect::<String>();
+            format!("remedy applied, {}{more}", knob_text(knob))
+        }
+        InterventionKind::Placebo => "nothing turned".to_string(),
+    }
+}
+
+/// What is given doses; empty for what has none.
+fn resource(i: &Intervention) -> String {
+    match &i.what {
+        InterventionKind::Cpu => format!("CPU of {}", i.target),
+        InterventionKind::LinkRate { interface, .. } => format!("what {} sends on {interface}", i.target),
+        InterventionKind::Concurrency => "connections".to_string(),
+        InterventionKind::Rate => "requests asked for".to_string(),
+        InterventionKind::Removal { .. } | InterventionKind::Placebo => String::new(),
+    }
+}
+
+/// Says what the interval means, and only what it says by itself: whether it holds 0.
+fn reading(i: &Intervention, is_gain: bool, low: Option<f64>, high: Option<f64>) -> &'static str {
+    let (Some(low), Some(high)) = (low, high) else {
+        return "no interval, so nothing follows from it";
+    };
+    let holds_zero = low <= 0.0 && high >= 0.0;
+    match (i.control, is_gain, holds_zero) {
+        (true, _, true) => "as expected of a control: the limit does not follow",
+        (true, _, false) => "not expected of a control: the limit moved",
+        (false, true, true) => "mending it changes nothing that can be seen",
+        (false, true, false) => "mending it moves the limit",
+        (false, false, true) => "the limit does not visibly follow",
+        (false, false, false) => "the limit follows",
+    }
+}
+
+/// A curve for each resource, suspects and controls apart; all doses of one lie on one curve.
+pub(super) fn doses(run: &Run) -> Vec<DoseCurve> {
+    let mut found: Vec<(DoseCurve, Vec<(f64, f64)>)> = Vec::new();
+    for i in all(run) {
+        let raises = matches!(i.what, InterventionKind::Concurrency | InterventionKind::Rate);
+        let (resource, log) = (resource(i), if raises { i.dose.ln_1p() } else { (-i.dose).ln_1p() });
+        let usable = |e: &f64| e.is_finite() && log.is_finite() && log != 0.0 && !resource.is_empty();
+        let Some(elasticity) = i.elasticity.filter(usable) else { continue };
+        let known = found.iter().position(|(curve, _)| curve.resource == resource && curve.control == i.control);
+        let at = known.unwrap_or_else(|| {
+            let curve = DoseCurve { resource, control: i.control, raises, elasticity, points: Vec::new() };
+            found.push((curve, Vec::new()));
+            found.len() - 1
+        });
+        let (curve, fitted) = &mut found[at];
+        curve.points.push(point(i, elasticity, log));
+        fitted.push((log, elasticity));
+    }
+    let fit = |(curve, fitted): (DoseCurve, Vec<_>)| {
+        let elasticity = through_origin(&fitted).unwrap_or(curve.elasticity);
+        DoseCurve { elasticity, ..curve }
+    };
+    found.into_iter().map(fit).collect()
+}
+
+fn point(i: &Intervention, elasticity: f64, log: f64) -> DosePoint {
+    let end = |elasticity: Option<f64>| finite(effect(elasticity?, log));
+    // What was made slower costs the more throughput, the greater its elasticity.
+    let (low, high) = if log < 0.0 { (end(i.high), end(i.low)) } else { (end(i.low), end(i.high)) };
+    DosePoint { dose: i.dose, effect: effect(elasticity, log), low, high, pairs: i.pairs }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dosed(target: &str, what: InterventionKind, dose: f64, elasticity: Option<f64>) -> Intervention {
+        let (low, high) = (elasticity.map(|e| e - 0.1), elasticity.map(|e| e + 0.1));
+        let (target, control) = (target.to_string(), target != "lb");
+        Intervention { target, what, control, dose, elasticity, low, high, p99: None, p999: None, pairs: 6 }
+    }
+
+    #[test]
+    fn every_dose_of_a_resource_lies_on_its_curve() {
+        let interventions = vec![
+            dosed("lb", InterventionKind::Cpu, 0.2, Some(1.0)),
+            dosed("s1", InterventionKind::Cpu, 0.2, Some(0.0)),
+            dosed("lb", InterventionKind::Cpu, 0.1, Some(0.7)),
+            dosed("lb", InterventionKind::Concurrency, 0.5, Some(0.1)),
+            dosed("lb", InterventionKind::Cpu, 0.3, None),
+            dosed("s1", InterventionKind::Placebo, 0.0, Some(0.0)),
+        ];
+        let curves = doses(&Run { interventions, ..Run::default() });
+        let named: Vec<_> = curves.iter().map(|c| (c.resource.as_str(), c.control, c.raises, c.points.len())).collect();
+        assert_eq!(
+            named,
+            [("CPU of lb", false, false, 2), ("CPU of s1", true, false, 1), ("connections", false, true, 1)]
+        );
+        let suspect = &curves[0];
+        assert!(suspect.elasticity > 0.9 && suspect.elasticity < 1.0, "the greater dose weighs more: {suspect:?}");
+        let first = &suspect.points[0];
+        assert!((first.effect + 0.2).abs() < 1e-12 && first.low < Some(-0.2) && first.high > Some(-0.2), "{first:?}");
+        let more = &curves[2].points[0];
+        assert!(more.low < Some(more.effect) && more.high > Some(more.effect), "{more:?}");
+    }
+}
