@@ -225,7 +225,8 @@ fn result_of(plan: &LoadPlan, outcomes: &[Outcome], scenario: Option<&Scenario>,
     }
     let duration_s = duration_ns as f64 / 1e9;
     let per_s = |count: u64| if duration_ns == 0 { 0.0 } else { count as f64 / duration_s };
-    let in_second: Vec<u64> = sum.buckets.chunks(10).map(|tenths| tenths.iter().copied().map(u64::from).sum()).collect();
+    let in_second: Vec<u64> =
+        sum.buckets.chunks(10).map(|tenths| tenths.iter().copied().map(u64::from).sum()).collect();
     let actual = sum.latency_actual.to_latency();
     let (latency, lag) = match plan.is_open_loop() {
         false => (actual.clone(), Latency::default()),

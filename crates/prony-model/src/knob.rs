@@ -207,7 +207,9 @@ mod tests {
 
     #[test]
     fn names_survive_text() {
-        for text in ["nginx.access_log", "nginx.gzip_comp_level", "sysctl.net.core.somaxconn", "rps_cpus.eth0", "cpu_affinity"] {
+        for text in
+            ["nginx.access_log", "nginx.gzip_comp_level", "sysctl.net.core.somaxconn", "rps_cpus.eth0", "cpu_affinity"]
+        {
             assert_eq!(String::from(KnobId::try_from(text.to_string()).unwrap()), text);
         }
         let error = KnobId::try_from("nginx.acces_log".to_string()).unwrap_err();

@@ -231,7 +231,9 @@ fn needs_root_bad_input_is_said_and_leaves_nothing() {
     let error = fails("nginx.gzip", "on; user root").to_string();
     assert!(error.contains("`on` or `off`"), "{error}");
     // nginx itself refuses these, after the file was written.
-    for (name, value) in [("nginx.access_log", "buffer=999999m"), ("nginx.gzip_comp_level", "12"), ("nginx.gzip", "perhaps")] {
+    for (name, value) in
+        [("nginx.access_log", "buffer=999999m"), ("nginx.gzip_comp_level", "12"), ("nginx.gzip", "perhaps")]
+    {
         let error = fails(name, value);
         assert!(matches!(error, TuneError::Rejected { .. }), "{error}");
     }

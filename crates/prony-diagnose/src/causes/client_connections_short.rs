@@ -22,7 +22,8 @@
 
 use super::upstream_keepalive_off::connection_share;
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, nginx_knob, predicted_gain, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, nginx_knob, predicted_gain,
+    ruled_out,
 };
 use crate::facts::Hop;
 use prony_model::metric::TCP_PASSIVE_OPENS;

@@ -24,7 +24,9 @@
 //! ## References
 //! nginx `ngx_http_gzip_module`; zlib manual, compression levels.
 
-use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, nginx_knob, predicted_gain, ruled_out};
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, nginx_knob, predicted_gain, ruled_out,
+};
 use crate::facts::Hop;
 use crate::profile::{Code, Profile};
 use prony_model::metric::{IF_RX_BYTES, IF_TX_BYTES};

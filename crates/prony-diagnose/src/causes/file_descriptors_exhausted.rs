@@ -21,7 +21,8 @@
 //! getrlimit(2) RLIMIT_NOFILE.
 
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, removal_or, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, removal_or,
+    ruled_out,
 };
 use crate::facts::Hop;
 use prony_model::metric::{ERROR_LOG_NO_DESCRIPTORS, PROC_DESCRIPTOR_LIMIT, PROC_DESCRIPTORS};

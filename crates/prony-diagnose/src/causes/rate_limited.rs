@@ -60,7 +60,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             hop.fact("failed requests", "share", |r| Ok(r.trial.result.error_share())),
             "answers that clients count as failed",
         )
-        .mend("raise the limit (limit_req rate and burst, limit_conn) if it is not meant to hold at this load", requests)
+        .mend(
+            "raise the limit (limit_req rate and burst, limit_conn) if it is not meant to hold at this load",
+            requests,
+        )
         .mend("the same of connections", connections.clone())
         .gaining(Some(gain_of_share(share.max(failed), gain_until_full(hop))))
         .tested_by(match connections {

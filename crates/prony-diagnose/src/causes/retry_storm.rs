@@ -23,7 +23,8 @@
 //! nginx `ngx_http_proxy_module`, directive `proxy_next_upstream`; HAProxy `retries`.
 
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, nginx_knob, predicted_gain, removal_or, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, nginx_knob, predicted_gain, removal_or,
+    ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
 use crate::sessions::is_proxy;

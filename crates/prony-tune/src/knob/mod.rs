@@ -1,7 +1,7 @@
 //! The catalogue of knobs, one per file: name, values, risk, the counter that moves if it works, and how it is turned.
 //!
 //! A knob plans and checks; it never writes. Writing is the steps' work, behind the journal.
-//! A new knob is one file here, one line in [`KNOBS`] and one name in `prony_model::KnobId`; a directive of nginx that is set as
+//! A new knob is one file here, one line in `KNOBS` and one name in `prony_model::KnobId`; a directive of nginx that is set as
 //! it stands is an entry in `nginx_directive` and a name in `prony_model::NginxDirective`.
 
 pub(crate) mod cgroup_cpu_quota;

@@ -9,8 +9,8 @@ use crate::error::TuneError;
 use crate::nginx::edit::Edits;
 use crate::nginx::tree::{Config, Directive};
 use prony_model::metric::{
-    ERROR_LOG_LIMITING, ERROR_LOG_NO_DESCRIPTORS, ERROR_LOG_TEMP_FILE, ERROR_LOG_UPSTREAM_TIMEOUT, IF_TX_BYTES, PROC_RUN,
-    TCP_ORIGINAL_SENT, TCP_PASSIVE_OPENS,
+    ERROR_LOG_LIMITING, ERROR_LOG_NO_DESCRIPTORS, ERROR_LOG_TEMP_FILE, ERROR_LOG_UPSTREAM_TIMEOUT, IF_TX_BYTES,
+    PROC_RUN, TCP_ORIGINAL_SENT, TCP_PASSIVE_OPENS,
 };
 use prony_model::{Metric, NginxDirective};
 use std::collections::BTreeSet;
@@ -37,102 +37,128 @@ const VALUE_MAX: usize = 200;
 
 /// What belongs to a directive.
 pub(super) fn setting(directive: NginxDirective) -> &'static Setting {
-    use Block::{Events, Http, Main};
     match directive {
-        NginxDirective::AcceptMutex => const { &entry(
-            ("nginx.accept_mutex", "`on` or `off`"),
-            (Events, "off"),
-            (&PROC_RUN, "is spread more evenly over the workers"),
-            "A worker that is slow to take its turn delays new connections by up to accept_mutex_delay (500 ms).",
-            "With `on`, workers take turns to accept, and one that is busy leaves its turn to others. It means nothing to a \
-             listening socket with `reuseport`.",
-        ) },
-        NginxDirective::Gzip => const { &entry(
-            ("nginx.gzip", "`on` or `off`"),
-            (Http, "off"),
-            (&IF_TX_BYTES, "grows when it is switched off"),
-            "Without compression answers are several times as long: the link may limit instead.",
-            "Whether answers are compressed as they pass.",
-        ) },
-        NginxDirective::GzipCompLevel => const { &entry(
-            ("nginx.gzip_comp_level", "a number from 1 to 9"),
-            (Http, "1"),
-            (&PROC_RUN, "falls at a lower level"),
-            "A lower level makes answers longer.",
-            "Level 9 costs several times the CPU time of level 1 (measured by prony: 42 ns for each byte against 4) for answers that are little shorter.",
-        ) },
-        NginxDirective::KeepaliveRequests => const { &entry(
-            ("nginx.keepalive_requests", "a number, like `100000`"),
-            (Http, "1000"),
-            (&TCP_PASSIVE_OPENS, "grows less per request"),
-            "What a connection has allocated is freed when it closes: with very many requests it holds more memory.",
-            "After so many requests nginx closes a client's connection, and the client opens another one.",
-        ) },
-        NginxDirective::KeepaliveTimeout => const { &entry(
-            ("nginx.keepalive_timeout", "a time, like `75s`; `0` closes after each request"),
-            (Http, "75s"),
-            (&TCP_PASSIVE_OPENS, "grows less per request"),
-            "Idle connections take a slot and a descriptor of a worker for so long.",
-            "How long a client's connection may be idle before nginx closes it.",
-        ) },
-        NginxDirective::LimitConnDryRun => const { &entry(
-            ("nginx.limit_conn_dry_run", "`on` or `off`; nginx 1.17.6 and newer"),
-            (Http, "off"),
-            (&ERROR_LOG_LIMITING, "tells of limits that were not applied"),
-            "With `on` the limit protects nothing: what stands behind it gets all the load.",
-            "With `on`, limits of connections (limit_conn) are counted and logged, and not applied.",
-        ) },
-        NginxDirective::LimitReqDryRun => const { &entry(
-            ("nginx.limit_req_dry_run", "`on` or `off`; nginx 1.17.1 and newer"),
-            (Http, "off"),
-            (&ERROR_LOG_LIMITING, "tells of limits that were not applied"),
-            "With `on` the limit protects nothing: what stands behind it gets all the load.",
-            "With `on`, limits of requests (limit_req) are counted and logged, and not applied.",
-        ) },
-        NginxDirective::ProxyBuffers => const { &entry(
-            ("nginx.proxy_buffers", "number and size, like `16 32k`"),
-            (Http, "8 4k"),
-            (&ERROR_LOG_TEMP_FILE, "stops growing"),
-            "Each request in flight may take all of them: number times size times connections is the memory at worst.",
-            "What of a server's answer does not fit goes to a temporary file.",
-        ) },
-        NginxDirective::ProxyMaxTempFileSize => const { &entry(
-            ("nginx.proxy_max_temp_file_size", "a size, like `1024m`; `0` for no files"),
-            (Http, "1024m"),
-            (&ERROR_LOG_TEMP_FILE, "stops growing with `0`"),
-            "Without files a slow client keeps its server's connection busy until it has read its answer.",
-            "How much of a server's answer may go to a temporary file when it does not fit into the buffers.",
-        ) },
-        NginxDirective::ProxyNextUpstreamTries => const { &entry(
-            ("nginx.proxy_next_upstream_tries", "a number; `0` for no limit"),
-            (Http, "0"),
-            (&ERROR_LOG_UPSTREAM_TIMEOUT, "grows by fewer lines per request"),
-            "With fewer tries, more requests fail when one server of several is down.",
-            "How many servers are tried for a request before the client gets the error.",
-        ) },
-        NginxDirective::SslSessionCache => const { &entry(
-            ("nginx.ssl_session_cache", "`off`, `none`, or `shared:NAME:SIZE`, like `shared:tls:10m`"),
-            (Http, "none"),
-            (&PROC_RUN, "falls per connection, when clients come back"),
-            "Sessions of TLS 1.2 that are kept weaken forward secrecy for as long as they are kept.",
-            "Clients that come back resume a session instead of a full handshake; 1 MB keeps about 4000 sessions.",
-        ) },
-        NginxDirective::TcpNopush => const { &entry(
-            ("nginx.tcp_nopush", "`on` or `off`"),
-            (Http, "off"),
-            (&TCP_ORIGINAL_SENT, "falls per request, for files"),
-            "None known: nginx uncorks at the end of an answer.",
-            "With `on` and sendfile, head and first bytes of a file leave in one packet.",
-        ) },
-        NginxDirective::WorkerRlimitNofile => const { &entry(
-            ("nginx.worker_rlimit_nofile", "a number, like `65536`"),
-            (Main, "what the master was started with"),
-            (&ERROR_LOG_NO_DESCRIPTORS, "stops growing"),
-            "More open files take more memory of the kernel.",
-            "How many files and sockets a worker may have open. A proxy needs two for each request in flight.",
-        ) },
+        NginxDirective::AcceptMutex => &ACCEPT_MUTEX,
+        NginxDirective::Gzip => &GZIP,
+        NginxDirective::GzipCompLevel => &GZIP_COMP_LEVEL,
+        NginxDirective::KeepaliveRequests => &KEEPALIVE_REQUESTS,
+        NginxDirective::KeepaliveTimeout => &KEEPALIVE_TIMEOUT,
+        NginxDirective::LimitConnDryRun => &LIMIT_CONN_DRY_RUN,
+        NginxDirective::LimitReqDryRun => &LIMIT_REQ_DRY_RUN,
+        NginxDirective::ProxyBuffers => &PROXY_BUFFERS,
+        NginxDirective::ProxyMaxTempFileSize => &PROXY_MAX_TEMP_FILE_SIZE,
+        NginxDirective::ProxyNextUpstreamTries => &PROXY_NEXT_UPSTREAM_TRIES,
+        NginxDirective::SslSessionCache => &SSL_SESSION_CACHE,
+        NginxDirective::TcpNopush => &TCP_NOPUSH,
+        NginxDirective::WorkerRlimitNofile => &WORKER_RLIMIT_NOFILE,
     }
 }
+
+const ACCEPT_MUTEX: Setting = entry(
+    ("nginx.accept_mutex", "`on` or `off`"),
+    (Block::Events, "off"),
+    (&PROC_RUN, "is spread more evenly over the workers"),
+    "A worker that is slow to take its turn delays new connections by up to accept_mutex_delay (500 ms).",
+    "With `on`, workers take turns to accept, and one that is busy leaves its turn to others. It means nothing to a \
+             listening socket with `reuseport`.",
+);
+
+const GZIP: Setting = entry(
+    ("nginx.gzip", "`on` or `off`"),
+    (Block::Http, "off"),
+    (&IF_TX_BYTES, "grows when it is switched off"),
+    "Without compression answers are several times as long: the link may limit instead.",
+    "Whether answers are compressed as they pass.",
+);
+
+const GZIP_COMP_LEVEL: Setting = entry(
+    ("nginx.gzip_comp_level", "a number from 1 to 9"),
+    (Block::Http, "1"),
+    (&PROC_RUN, "falls at a lower level"),
+    "A lower level makes answers longer.",
+    "Level 9 costs several times the CPU time of level 1 (measured by prony: 42 ns for each byte against 4) for answers that are \
+     little shorter.",
+);
+
+const KEEPALIVE_REQUESTS: Setting = entry(
+    ("nginx.keepalive_requests", "a number, like `100000`"),
+    (Block::Http, "1000"),
+    (&TCP_PASSIVE_OPENS, "grows less per request"),
+    "What a connection has allocated is freed when it closes: with very many requests it holds more memory.",
+    "After so many requests nginx closes a client's connection, and the client opens another one.",
+);
+
+const KEEPALIVE_TIMEOUT: Setting = entry(
+    ("nginx.keepalive_timeout", "a time, like `75s`; `0` closes after each request"),
+    (Block::Http, "75s"),
+    (&TCP_PASSIVE_OPENS, "grows less per request"),
+    "Idle connections take a slot and a descriptor of a worker for so long.",
+    "How long a client's connection may be idle before nginx closes it.",
+);
+
+const LIMIT_CONN_DRY_RUN: Setting = entry(
+    ("nginx.limit_conn_dry_run", "`on` or `off`; nginx 1.17.6 and newer"),
+    (Block::Http, "off"),
+    (&ERROR_LOG_LIMITING, "tells of limits that were not applied"),
+    "With `on` the limit protects nothing: what stands behind it gets all the load.",
+    "With `on`, limits of connections (limit_conn) are counted and logged, and not applied.",
+);
+
+const LIMIT_REQ_DRY_RUN: Setting = entry(
+    ("nginx.limit_req_dry_run", "`on` or `off`; nginx 1.17.1 and newer"),
+    (Block::Http, "off"),
+    (&ERROR_LOG_LIMITING, "tells of limits that were not applied"),
+    "With `on` the limit protects nothing: what stands behind it gets all the load.",
+    "With `on`, limits of requests (limit_req) are counted and logged, and not applied.",
+);
+
+const PROXY_BUFFERS: Setting = entry(
+    ("nginx.proxy_buffers", "number and size, like `16 32k`"),
+    (Block::Http, "8 4k"),
+    (&ERROR_LOG_TEMP_FILE, "stops growing"),
+    "Each request in flight may take all of them: number times size times connections is the memory at worst.",
+    "What of a server's answer does not fit goes to a temporary file.",
+);
+
+const PROXY_MAX_TEMP_FILE_SIZE: Setting = entry(
+    ("nginx.proxy_max_temp_file_size", "a size, like `1024m`; `0` for no files"),
+    (Block::Http, "1024m"),
+    (&ERROR_LOG_TEMP_FILE, "stops growing with `0`"),
+    "Without files a slow client keeps its server's connection busy until it has read its answer.",
+    "How much of a server's answer may go to a temporary file when it does not fit into the buffers.",
+);
+
+const PROXY_NEXT_UPSTREAM_TRIES: Setting = entry(
+    ("nginx.proxy_next_upstream_tries", "a number; `0` for no limit"),
+    (Block::Http, "0"),
+    (&ERROR_LOG_UPSTREAM_TIMEOUT, "grows by fewer lines per request"),
+    "With fewer tries, more requests fail when one server of several is down.",
+    "How many servers are tried for a request before the client gets the error.",
+);
+
+const SSL_SESSION_CACHE: Setting = entry(
+    ("nginx.ssl_session_cache", "`off`, `none`, or `shared:NAME:SIZE`, like `shared:tls:10m`"),
+    (Block::Http, "none"),
+    (&PROC_RUN, "falls per connection, when clients come back"),
+    "Sessions of TLS 1.2 that are kept weaken forward secrecy for as long as they are kept.",
+    "Clients that come back resume a session instead of a full handshake; 1 MB keeps about 4000 sessions.",
+);
+
+const TCP_NOPUSH: Setting = entry(
+    ("nginx.tcp_nopush", "`on` or `off`"),
+    (Block::Http, "off"),
+    (&TCP_ORIGINAL_SENT, "falls per request, for files"),
+    "None known: nginx uncorks at the end of an answer.",
+    "With `on` and sendfile, head and first bytes of a file leave in one packet.",
+);
+
+const WORKER_RLIMIT_NOFILE: Setting = entry(
+    ("nginx.worker_rlimit_nofile", "a number, like `65536`"),
+    (Block::Main, "what the master was started with"),
+    (&ERROR_LOG_NO_DESCRIPTORS, "stops growing"),
+    "More open files take more memory of the kernel.",
+    "How many files and sockets a worker may have open. A proxy needs two for each request in flight.",
+);
 
 /// Name and values, block and default, the sign that it worked, the risk, and what it is for.
 const fn entry(
@@ -269,7 +295,12 @@ mod tests {
         let text = "# x\nevents {\n    worker_connections 64;\n}\nhttp {\n    sendfile on;\n}\n";
         for (directive, value, before, line) in [
             (NginxDirective::AcceptMutex, "on", "off", "    accept_mutex on;\n}\nhttp"),
-            (NginxDirective::WorkerRlimitNofile, "9000", "what the master was started with", "# x\nworker_rlimit_nofile 9000;\n"),
+            (
+                NginxDirective::WorkerRlimitNofile,
+                "9000",
+                "what the master was started with",
+                "# x\nworker_rlimit_nofile 9000;\n",
+            ),
             (NginxDirective::TcpNopush, "on", "off", "sendfile on;\n    tcp_nopush on;\n}"),
         ] {
             assert_eq!(present(&config(text), directive), before);
