@@ -35,10 +35,13 @@ fn bound(program: impl AsRef<OsStr>, signal: libc::c_int) -> Command {
         let failed = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) };
         // SAFETY: getppid takes nothing and is async-signal-safe.
         let orphaned = unsafe { libc::getppid() } as u32 != parent;
+        // A script's job in the background ignores Ctrl-C, and so would all that it starts: then `interrupt` would do nothing.
+        // SAFETY: signal with SIG_DFL takes integers and is async-signal-safe.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         if failed != 0 || orphaned { Err(io::Error::from_raw_os_error(libc::ESRCH)) } else { Ok(()) }
     };
     let mut command = Command::new(program);
-    // SAFETY: the closure makes two system calls and allocates nothing, so it may run between fork and exec.
+    // SAFETY: the closure makes three system calls and allocates nothing, so it may run between fork and exec.
     unsafe { command.pre_exec(bind_to_parent) };
     command
 }

@@ -438,7 +438,7 @@ somaxconn = 8192
             expect![[r#"
                 e.toml:4: unknown field `expectaton`, expected one of `name`, `about`, `stack`, `expectation`, `unseen`, `find`, `design`, `repeats`, `seed`, `placebo`, `duration`, `settle`, `profile`, `budget`, `slo`, `vary`, `until`, `same`, `factor`, `row`, `expect`, `plot`; did you mean `expectation`?
                 e.toml:9: unknown field `level`, expected one of `name`, `knob`, `workload`, `lab`, `levels`; did you mean `levels`?
-                e.toml:11: factor `log`: `nginx.acces_log` is no knob; there are nginx.upstream_keepalive, nginx.access_log, nginx.worker_processes, nginx.worker_connections, nginx.backlog, cgroup.cpu_quota, cpu_affinity, sysctl.NAME, rps_cpus.INTERFACE, link_rate.INTERFACE; did you mean `nginx.access_log`?
+                e.toml:11: factor `log`: `nginx.acces_log` is no knob; there are nginx.upstream_keepalive, nginx.access_log, nginx.worker_processes, nginx.worker_connections, nginx.backlog, cgroup.cpu_quota, cpu_affinity, nginx.accept_mutex, nginx.gzip, nginx.gzip_comp_level, nginx.keepalive_requests, nginx.keepalive_timeout, nginx.limit_conn_dry_run, nginx.limit_req_dry_run, nginx.proxy_buffers, nginx.proxy_max_temp_file_size, nginx.proxy_next_upstream_tries, nginx.ssl_session_cache, nginx.tcp_nopush, nginx.worker_rlimit_nofile, sysctl.NAME, rps_cpus.INTERFACE, link_rate.INTERFACE; did you mean `nginx.access_log`?
                 e.toml:11: factor `log` names 0 things to vary: write one of `knob`, `workload` or `lab`
                 e.toml:6: factor `keepalive` has the level `20` twice
                 e.toml:9: a level is a text, a number, or true or false
