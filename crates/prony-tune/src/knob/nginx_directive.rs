@@ -15,17 +15,25 @@ use prony_model::metric::{
 use prony_model::{Metric, NginxDirective};
 use std::collections::BTreeSet;
 
-/// A directive, and what nginx does without it.
+/// A directive that is a knob as it stands.
 pub(super) struct Setting {
     pub(super) knob: KnobInfo,
     block: Block,
-    /// What holds where it stands nowhere, by nginx's documentation.
     unset: &'static str,
+}
+
+/// A directive of one line: where it may stand, and what nginx does without it.
+#[derive(Clone, Copy)]
+pub(super) struct Line {
+    pub(super) name: &'static str,
+    pub(super) block: Block,
+    /// What holds where it stands nowhere, by nginx's documentation.
+    pub(super) unset: &'static str,
 }
 
 /// Where a directive may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Block {
+pub(super) enum Block {
     Main,
     Events,
     /// The http block and what is within it.
@@ -177,15 +185,15 @@ const fn entry(
 }
 
 fn read(ctx: &Context<'_>, name: &str) -> Result<String, TuneError> {
-    Ok(present(&nginx(ctx)?.1, named(name)?))
+    Ok(line(named(name)?).present(&nginx(ctx)?.1))
 }
 
 fn plan(ctx: &Context<'_>, name: &str, value: &str) -> Result<Plan, TuneError> {
     let directive = named(name)?;
     let value = words(directive, value)?;
     let (master, config) = nginx(ctx)?;
-    let edits = edits(&config, directive, &value);
-    let before = present(&config, directive);
+    let line = line(directive);
+    let (edits, before) = (line.edits(&config, &value), line.present(&config));
     nginx_plan(setting(directive).knob.name, &value, before, (master, config), &edits)
 }
 
@@ -210,50 +218,58 @@ fn words(directive: NginxDirective, value: &str) -> Result<String, TuneError> {
     Ok(words.join(" "))
 }
 
-/// The blocks in which a directive holds for everything, and each place where it stands; none in the first place: the main part.
-fn places(config: &Config, directive: NginxDirective) -> (Option<&Directive>, Vec<&Directive>) {
-    let name = directive.name();
-    let block = |called: &str| config.root.iter().find(|d| d.name == called);
-    match setting(directive).block {
-        Block::Main => (None, config.root.iter().filter(|d| d.name == name).collect()),
-        Block::Events => {
-            let events = config.root.iter().filter(|d| d.name == "events");
-            (block("events"), events.flat_map(|d| d.named(name)).collect())
-        }
-        Block::Http => (block("http"), config.in_http(name).into_iter().map(|(_, found)| found).collect()),
-    }
+fn line(directive: NginxDirective) -> Line {
+    let Setting { block, unset, .. } = *setting(directive);
+    Line { name: directive.name(), block, unset }
 }
 
-/// Whether it stands where it holds for the whole block.
-fn holds_for_all(block: Option<&Directive>, found: &[&Directive], directive: NginxDirective) -> bool {
-    block.map_or(!found.is_empty(), |block| block.named(directive.name()).next().is_some())
-}
-
-/// Every value that holds somewhere, in order of the alphabet.
-fn present(config: &Config, directive: NginxDirective) -> String {
-    let (block, found) = places(config, directive);
-    let mut values: BTreeSet<String> = found.iter().map(|d| d.args.join(" ")).collect();
-    if !holds_for_all(block, &found, directive) {
-        values.insert(setting(directive).unset.to_string());
-    }
-    values.into_iter().collect::<Vec<_>>().join(", ")
-}
-
-fn edits(config: &Config, directive: NginxDirective, value: &str) -> Edits {
-    let mut edits = Edits::default();
-    let (block, found) = places(config, directive);
-    for there in &found {
-        edits.set_args(there, value);
-    }
-    if !holds_for_all(block, &found, directive) {
-        let line = format!("{} {value};", directive.name());
-        match (block, config.root.iter().find(|d| d.source == 0)) {
-            (Some(block), _) => edits.insert_last(config, block, &line),
-            (None, Some(first)) => edits.insert_before(config, first, &line),
-            (None, None) => {}
+impl Line {
+    /// The block in which it holds for everything, none of the main part; and each place where it stands.
+    fn places<'a>(&self, config: &'a Config) -> (Option<&'a Directive>, Vec<&'a Directive>) {
+        let block = |called: &str| config.root.iter().find(|d| d.name == called);
+        let here = |list: &'a [Directive]| list.iter().filter(|d| d.name == self.name);
+        match self.block {
+            Block::Main => (None, here(&config.root).collect()),
+            Block::Events => {
+                let events = config.root.iter().filter(|d| d.name == "events");
+                (block("events"), events.flat_map(|d| here(d.children())).collect())
+            }
+            Block::Http => (block("http"), config.in_http(self.name).into_iter().map(|(_, found)| found).collect()),
         }
     }
-    edits
+
+    /// Whether it stands where it holds for the whole block.
+    fn holds_for_all(&self, block: Option<&Directive>, found: &[&Directive]) -> bool {
+        block.map_or(!found.is_empty(), |block| block.named(self.name).next().is_some())
+    }
+
+    /// Every value that holds somewhere, in order of the alphabet.
+    pub(super) fn present(&self, config: &Config) -> String {
+        let (block, found) = self.places(config);
+        let mut values: BTreeSet<String> = found.iter().map(|d| d.args.join(" ")).collect();
+        if !self.holds_for_all(block, &found) {
+            values.insert(self.unset.to_string());
+        }
+        values.into_iter().collect::<Vec<_>>().join(", ")
+    }
+
+    /// Sets it wherever it stands, and once for the whole block where that has none.
+    pub(super) fn edits(&self, config: &Config, value: &str) -> Edits {
+        let mut edits = Edits::default();
+        let (block, found) = self.places(config);
+        for there in &found {
+            edits.set_args(there, value);
+        }
+        if !self.holds_for_all(block, &found) {
+            let text = format!("{} {value};", self.name);
+            match (self.block, block, config.root.iter().find(|d| d.source == 0)) {
+                (_, Some(block), _) => edits.insert_last(config, block, &text),
+                (Block::Main, None, Some(first)) => edits.insert_before(config, first, &text),
+                (Block::Main | Block::Events | Block::Http, None, _) => {}
+            }
+        }
+        edits
+    }
 }
 
 #[cfg(test)]
@@ -270,22 +286,22 @@ mod tests {
 
     fn rewritten(text: &str, directive: NginxDirective, value: &str) -> String {
         let config = config(text);
-        String::from_utf8(edits(&config, directive, value).rewrite(&config).remove(0).new).unwrap()
+        String::from_utf8(line(directive).edits(&config, value).rewrite(&config).remove(0).new).unwrap()
     }
 
     #[test]
     fn is_set_wherever_it_stands_and_for_the_rest() {
         let text = "events {}\nhttp {\n    server {\n        location / { gzip_comp_level 9; }\n    }\n}\n";
-        assert_eq!(present(&config(text), NginxDirective::GzipCompLevel), "1, 9");
+        assert_eq!(line(NginxDirective::GzipCompLevel).present(&config(text)), "1, 9");
         let new = rewritten(text, NginxDirective::GzipCompLevel, "2");
         assert!(new.contains("{ gzip_comp_level 2; }") && new.contains("    gzip_comp_level 2;\n}"), "{new}");
-        assert_eq!(present(&config(&new), NginxDirective::GzipCompLevel), "2");
+        assert_eq!(line(NginxDirective::GzipCompLevel).present(&config(&new)), "2");
     }
 
     #[test]
     fn what_holds_for_all_is_set_in_its_place() {
         let text = "events {}\nhttp { proxy_buffers  8   4k; server { } }\n";
-        assert_eq!(present(&config(text), NginxDirective::ProxyBuffers), "8 4k");
+        assert_eq!(line(NginxDirective::ProxyBuffers).present(&config(text)), "8 4k");
         let new = rewritten(text, NginxDirective::ProxyBuffers, "16 64k");
         assert_eq!(new, "events {}\nhttp { proxy_buffers  16 64k; server { } }\n");
     }
@@ -293,7 +309,7 @@ mod tests {
     #[test]
     fn each_goes_into_its_own_block() {
         let text = "# x\nevents {\n    worker_connections 64;\n}\nhttp {\n    sendfile on;\n}\n";
-        for (directive, value, before, line) in [
+        for (directive, value, before, written) in [
             (NginxDirective::AcceptMutex, "on", "off", "    accept_mutex on;\n}\nhttp"),
             (
                 NginxDirective::WorkerRlimitNofile,
@@ -303,10 +319,10 @@ mod tests {
             ),
             (NginxDirective::TcpNopush, "on", "off", "sendfile on;\n    tcp_nopush on;\n}"),
         ] {
-            assert_eq!(present(&config(text), directive), before);
+            assert_eq!(line(directive).present(&config(text)), before);
             let new = rewritten(text, directive, value);
-            assert!(new.contains(line), "{new}");
-            assert_eq!(present(&config(&new), directive), value);
+            assert!(new.contains(written), "{new}");
+            assert_eq!(line(directive).present(&config(&new)), value);
         }
     }
 
@@ -332,7 +348,7 @@ mod tests {
             let inner = if nested { "keepalive_requests 5;" } else { "" };
             let text = format!("events {{}}\nhttp {{ server {{ {inner} location / {{}} }} }}\n");
             let new = rewritten(&text, NginxDirective::KeepaliveRequests, &number.to_string());
-            prop_assert_eq!(present(&config(&new), NginxDirective::KeepaliveRequests), number.to_string());
+            prop_assert_eq!(line(NginxDirective::KeepaliveRequests).present(&config(&new)), number.to_string());
         }
     }
 }

@@ -1,10 +1,10 @@
 //! `nginx.worker_connections`: how many connections a worker may hold, to clients and to servers together.
 
+use super::nginx_directive::{Block, Line};
 use super::{Disruption, Effect, KnobInfo, Plan, expect_read, nginx, nginx_plan, whole};
 use crate::Context;
 use crate::error::TuneError;
-use crate::nginx::edit::Edits;
-use crate::nginx::tree::{Config, Directive};
+use crate::nginx::tree::Config;
 use prony_model::metric::ERROR_LOG_NO_WORKER_CONNECTIONS;
 use std::path::Path;
 
@@ -21,13 +21,13 @@ pub(super) const KNOB: KnobInfo = KnobInfo {
     check,
 };
 
-/// What nginx uses when nothing is written (DEFAULT_CONNECTIONS in src/event/ngx_event.c).
-const DEFAULT: &str = "512";
+/// Without it: DEFAULT_CONNECTIONS in src/event/ngx_event.c.
+const LINE: Line = Line { name: "worker_connections", block: Block::Events, unset: "512" };
 /// Most that makes sense: descriptors of a process stay below it (`fs.nr_open`, 2^20 unless raised).
 const CONNECTIONS_MAX: u64 = 1 << 20;
 
 fn read(ctx: &Context<'_>, _: &str) -> Result<String, TuneError> {
-    Ok(present(&nginx(ctx)?.1))
+    Ok(LINE.present(&nginx(ctx)?.1))
 }
 
 fn plan(ctx: &Context<'_>, _: &str, value: &str) -> Result<Plan, TuneError> {
@@ -37,8 +37,8 @@ fn plan(ctx: &Context<'_>, _: &str, value: &str) -> Result<Plan, TuneError> {
         let want = format!("at most {most}, the file descriptors of a worker; raise worker_rlimit_nofile first");
         return Err(TuneError::value(KNOB.name, value, want));
     }
-    let edits = edits(&config, value);
-    nginx_plan(KNOB.name, value, present(&config), (master, config), &edits)
+    let edits = LINE.edits(&config, value);
+    nginx_plan(KNOB.name, value, LINE.present(&config), (master, config), &edits)
 }
 
 fn check(ctx: &Context<'_>, _: &str, value: &str) -> Result<(), TuneError> {
@@ -56,26 +56,6 @@ fn descriptors(config: &Config, proc: &Path, master: u32) -> Option<u64> {
     soft.split_whitespace().next()?.parse().ok()
 }
 
-/// The last one counts, as in nginx.
-fn set(config: &Config) -> Option<&Directive> {
-    config.root.iter().filter(|d| d.name == "events").flat_map(|d| d.named("worker_connections")).last()
-}
-
-fn present(config: &Config) -> String {
-    set(config).and_then(|d| d.args.first()).map_or(DEFAULT, String::as_str).to_string()
-}
-
-fn edits(config: &Config, value: &str) -> Edits {
-    let mut edits = Edits::default();
-    let events = config.root.iter().find(|d| d.name == "events");
-    match (set(config), events) {
-        (Some(there), _) => edits.set_args(there, value),
-        (None, Some(events)) => edits.insert_last(config, events, &format!("worker_connections {value};")),
-        (None, None) => {}
-    }
-    edits
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,12 +70,12 @@ mod tests {
     #[test]
     fn sets_or_adds_the_directive() {
         let there = config("events { worker_connections  64; }\nhttp { }\n");
-        assert_eq!(present(&there), "64");
-        let rewritten = edits(&there, "4096").rewrite(&there);
+        assert_eq!(LINE.present(&there), "64");
+        let rewritten = LINE.edits(&there, "4096").rewrite(&there);
         assert_eq!(rewritten[0].new, b"events { worker_connections  4096; }\nhttp { }\n");
         let absent = config("events {\n    multi_accept on;\n}\n");
-        assert_eq!(present(&absent), "512");
-        let rewritten = String::from_utf8(edits(&absent, "4096").rewrite(&absent).remove(0).new).unwrap();
+        assert_eq!(LINE.present(&absent), "512");
+        let rewritten = String::from_utf8(LINE.edits(&absent, "4096").rewrite(&absent).remove(0).new).unwrap();
         assert!(
             rewritten.contains("multi_accept on;") && rewritten.contains("worker_connections 4096;"),
             "{rewritten}"

@@ -1,11 +1,10 @@
 //! `nginx.worker_processes`: how many workers share the load.
 
+use super::nginx_directive::{Block, Line};
 use super::{Disruption, Effect, KnobInfo, Plan, cpus_online, expect_read, nginx, nginx_plan, whole};
 use crate::Context;
 use crate::error::TuneError;
-use crate::nginx::edit::Edits;
 use crate::nginx::master::{Master, wait};
-use crate::nginx::tree::Config;
 use prony_model::metric::PROC_COUNT;
 use std::time::Duration;
 
@@ -21,13 +20,14 @@ pub(super) const KNOB: KnobInfo = KnobInfo {
     check,
 };
 
+const LINE: Line = Line { name: "worker_processes", block: Block::Main, unset: "1" };
 /// Upper bound of the value: nginx's own limit is 1024 processes (NGX_MAX_PROCESSES in src/os/unix/ngx_process.h).
 const WORKERS_MAX: u64 = 1000;
 /// How long all workers may take to appear after the first one did. A guess.
 const ALL_APPEAR_MAX: Duration = Duration::from_secs(5);
 
 fn read(ctx: &Context<'_>, _: &str) -> Result<String, TuneError> {
-    Ok(present(&nginx(ctx)?.1))
+    Ok(LINE.present(&nginx(ctx)?.1))
 }
 
 fn plan(ctx: &Context<'_>, _: &str, value: &str) -> Result<Plan, TuneError> {
@@ -35,8 +35,8 @@ fn plan(ctx: &Context<'_>, _: &str, value: &str) -> Result<Plan, TuneError> {
         whole(KNOB.name, value, 1..=WORKERS_MAX)?;
     }
     let (master, config) = nginx(ctx)?;
-    let edits = edits(&config, value);
-    nginx_plan(KNOB.name, value, present(&config), (master, config), &edits)
+    let edits = LINE.edits(&config, value);
+    nginx_plan(KNOB.name, value, LINE.present(&config), (master, config), &edits)
 }
 
 fn check(ctx: &Context<'_>, _: &str, value: &str) -> Result<(), TuneError> {
@@ -53,25 +53,10 @@ fn check(ctx: &Context<'_>, _: &str, value: &str) -> Result<(), TuneError> {
     Err(TuneError::NoEffect { knob: KNOB.name.to_string(), wanted: value.to_string(), seen })
 }
 
-fn present(config: &Config) -> String {
-    let set = config.root.iter().rfind(|d| d.name == "worker_processes").and_then(|d| d.args.first());
-    set.cloned().unwrap_or("1".to_string())
-}
-
-fn edits(config: &Config, value: &str) -> Edits {
-    let mut edits = Edits::default();
-    let there = config.root.iter().rfind(|d| d.name == "worker_processes");
-    match (there, config.root.iter().find(|d| d.source == 0)) {
-        (Some(there), _) => edits.set_args(there, value),
-        (None, Some(first)) => edits.insert_before(config, first, &format!("worker_processes {value};")),
-        (None, None) => {}
-    }
-    edits
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nginx::tree::Config;
 
     #[test]
     fn sets_or_adds_the_directive() {
@@ -83,7 +68,7 @@ mod tests {
         ] {
             std::fs::write(&file, text).unwrap();
             let config = Config::read(&file).unwrap();
-            assert_eq!(edits(&config, "2").rewrite(&config)[0].new, want.as_bytes());
+            assert_eq!(LINE.edits(&config, "2").rewrite(&config)[0].new, want.as_bytes());
         }
     }
 }
