@@ -396,7 +396,7 @@ impl<'a> Driver<'a> {
 
     /// Turns all of them or, when one cannot be turned, none. One that has its value already does not keep the others from theirs.
     fn turn_all(&mut self, knobs: &[&Knob]) -> Outcome {
-        let (set, open): (Vec<&Knob>, Vec<&Knob>) = knobs.iter().partition(|knob| self.is_set(knob));
+        let (set, open): (Vec<&Knob>, Vec<&Knob>) = knobs.iter().partition(|knob| knobs.len() > 1 && self.is_set(knob));
         let wanted = if open.is_empty() { set } else { open };
         for (turned, knob) in wanted.into_iter().enumerate() {
             if let Err(e) = self.apply(&knob.host, Request::Apply(knob.clone())) {

@@ -87,6 +87,22 @@ pub enum Command {
     Finish,
 }
 
+impl Command {
+    /// The trial that it runs, if it runs one.
+    fn trial(&self) -> Option<&TrialOrder> {
+        match self {
+            Self::Trial(order) => Some(order),
+            Self::Listen
+            | Self::Survey
+            | Self::Intervene { .. }
+            | Self::Turn(_)
+            | Self::Restore
+            | Self::Keep
+            | Self::Finish => None,
+        }
+    }
+}
+
 /// What came of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
@@ -190,17 +206,7 @@ impl Session {
 
     /// Seconds of the trials that are planned by now, without the one that runs.
     pub fn planned_s(&self) -> f64 {
-        let seconds = |command: &Command| match command {
-            Command::Trial(order) => order.plan.seconds(),
-            Command::Listen
-            | Command::Survey
-            | Command::Intervene { .. }
-            | Command::Turn(_)
-            | Command::Restore
-            | Command::Keep
-            | Command::Finish => 0.0,
-        };
-        self.queue.iter().map(seconds).sum()
+        self.queue.iter().filter_map(Command::trial).fold(0.0, |sum, order| sum + order.plan.seconds())
     }
 
     /// Adds facts that were read while a command was under way.
@@ -300,19 +306,7 @@ impl Session {
 
     /// Whether what has just ended is not whole without the closer look that comes next.
     fn looks_next(&self) -> bool {
-        match self.queue.front() {
-            Some(Command::Trial(order)) => order.purpose == Purpose::Inspect,
-            Some(
-                Command::Listen
-                | Command::Survey
-                | Command::Intervene { .. }
-                | Command::Turn(_)
-                | Command::Restore
-                | Command::Keep
-                | Command::Finish,
-            )
-            | None => false,
-        }
+        self.queue.front().and_then(Command::trial).is_some_and(|order| order.purpose == Purpose::Inspect)
     }
 
     fn absorb_restored(&mut self, state: ChangeState, detail: String) {
