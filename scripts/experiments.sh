@@ -3,7 +3,8 @@
 # docs/experiments. Finished cells are kept in `$OUT`, so that the same call goes on where it was cut short; what came to its
 # end is moved aside, so that the next call measures anew.
 #
-# usage: experiments.sh PRONY [NAME...]     (without names: all of them, the layers of the network, two environments compared)
+# usage: [REPEATS=N] experiments.sh PRONY [NAME...]     (without names: all of them, the layers of the network, two environments
+# compared; REPEATS: how often each cell that is measured runs, on a machine whose speed moves)
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -38,11 +39,18 @@ environments() {
     printf '```\n\nWhat steering costs is measured in [packet-steering](packet-steering.md) and [steering-ladder](steering-ladder.md).\n'
 }
 
+# How often its cells run, where that was said. A search for a limit repeats itself until it knows.
+repeats() {
+    if [ -n "${REPEATS:-}" ] && ! grep -q '^find *=' "experiments/$1.toml"; then echo "--repeats $REPEATS"; fi
+}
+
 run() {
     case "$1" in
         environments) environments >"$OUT/environments.md" && cp "$OUT/environments.md" "$PAGES/environments.md" ;;
         layers) as_root "$PRONY" network --layers --quiet --md "$PAGES/layers.md" ;;
-        *) as_root "$PRONY" run "experiments/$1.toml" --quick --output "$OUT/$1" --md "$PAGES/$1.md" ;;
+        # Flag and number are separate arguments.
+        # shellcheck disable=SC2046
+        *) as_root "$PRONY" run "experiments/$1.toml" --quick $(repeats "$1") --output "$OUT/$1" --md "$PAGES/$1.md" ;;
     esac
 }
 

@@ -6,7 +6,7 @@ use crate::cause::{Dose, FLAT, Finding, concurrency_elasticity};
 use crate::facts::Hop;
 use prony_model::diagnosis::GroundingTest;
 use prony_model::limit::Bounded;
-use prony_model::{Intervention, InterventionKind, Knob};
+use prony_model::{Intervention, InterventionKind, Knob, Run};
 
 /// Elasticity from which throughput counts as following; 1 is expected of a sole bottleneck, 0 of a free resource
 /// (methods.md). The middle between the measured controls (up to 0.12) and suspects (from 0.99) would be 0.55; an
@@ -63,6 +63,11 @@ impl Seen {
     }
 }
 
+/// The interventions that were done as tests; further doses for the headroom curve are none.
+fn tests_done(run: &Run) -> impl DoubleEndedIterator<Item = &Intervention> {
+    run.interventions.iter().filter(|i| i.elasticity.is_some() && !i.headroom)
+}
+
 /// The last intervention done that tests a finding at a hop, control or not: a control that answers is evidence too.
 fn test_of<'a>(hop: &Hop<'a>, finding: &Finding) -> Option<&'a Intervention> {
     let own_knob = |i: &Intervention| match &i.what {
@@ -77,7 +82,7 @@ fn test_of<'a>(hop: &Hop<'a>, finding: &Finding) -> Option<&'a Intervention> {
         InterventionKind::Concurrency => true,
         InterventionKind::Rate | InterventionKind::Placebo => false,
     };
-    let mut done = hop.run.interventions.iter().rev().filter(|i| i.elasticity.is_some());
+    let mut done = tests_done(hop.run).rev();
     done.find(|i| finding.dose.is_tested_by(&i.what) && own_knob(i))
 }
 
@@ -259,7 +264,7 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
     let suspect = measured.map_or(1.0, |s| s.value.abs());
     let needs_control = finding.dose != Dose::Concurrency;
     let tested = finding.dose.cpu_host(hop).unwrap_or(hop.name);
-    let others = hop.run.interventions.iter().filter(|i| i.target != hop.name && i.target != tested);
+    let others = tests_done(hop.run).filter(|i| i.target != hop.name && i.target != tested);
     let mut quiet = Vec::new();
     for (control, seen) in others.filter_map(|i| Some((i, Seen::of(i)?))) {
         // A wide interval covers 0 easily, so the value itself must stay below the border as well.
@@ -297,13 +302,11 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
 
 /// What the elasticities of all resources that were made slower add up to: 1 in a stack in which nothing else holds requests
 /// (throughput is homogeneous of degree 1 in all rates, see `prony_stats::elasticity`). None for fewer than two.
-fn together(run: &prony_model::Run) -> Option<String> {
+fn together(run: &Run) -> Option<String> {
     let slowed = |i: &&Intervention| matches!(i.what, InterventionKind::Cpu | InterventionKind::LinkRate { .. });
     // Each resource once, as it was last tested.
     let mut last: Vec<(&str, Seen)> = Vec::new();
-    for (target, seen) in
-        run.interventions.iter().filter(slowed).filter_map(|i| Some((i.target.as_str(), Seen::of(i)?)))
-    {
+    for (target, seen) in tests_done(run).filter(slowed).filter_map(|i| Some((i.target.as_str(), Seen::of(i)?))) {
         last.retain(|(known, _)| *known != target);
         last.push((target, seen));
     }
@@ -319,8 +322,8 @@ pub fn follows_cpu_of(hop: &Hop<'_>) -> bool {
 }
 
 /// Hosts whose CPU throughput followed by more than a part although nobody suspected it, with the elasticity.
-pub fn surprising_hosts(run: &prony_model::Run) -> Vec<(&str, f64)> {
-    let cpu = run.interventions.iter().filter(|i| i.what == InterventionKind::Cpu);
+pub fn surprising_hosts(run: &Run) -> Vec<(&str, f64)> {
+    let cpu = tests_done(run).filter(|i| i.what == InterventionKind::Cpu);
     let seen = cpu.filter_map(|i| Some((Hop { run, name: &i.target }, Seen::of(i)?)));
     let followed = seen.filter(|(hop, s)| s.low > 0.0 && s.value >= FOLLOWS && !is_part(hop, s));
     followed.map(|(hop, s)| (hop.name, s.value)).collect()

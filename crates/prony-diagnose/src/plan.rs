@@ -1,9 +1,11 @@
-//! What to do next to test a diagnosis: the suspect first, then the negative control.
+//! What to do next to test a diagnosis: the suspect first, then the negative control. Once throughput was seen to follow the
+//! suspect, other doses of it show where it begins to.
 //!
-//! It plans and does nothing. Invariant: at most one suspect and one control, and nothing that was done already.
+//! It plans and does nothing. Invariant: at most one suspect and one control at a time, and nothing that was tried already.
 
 use crate::cause::{Dose, cpu_is_full};
 use crate::facts::Hop;
+use crate::grounding::{Response, response};
 use crate::verdict::{Standing, standing};
 use prony_model::stack::Role;
 use prony_model::{Diagnosis, Intervention, InterventionKind, Knob, Level, Run};
@@ -11,58 +13,77 @@ use prony_model::{Diagnosis, Intervention, InterventionKind, Knob, Level, Run};
 /// Share by which CPU and links are made slower: at 20 % suspect and control separate within six pairs of 2 s
 /// (methods.md).
 const DOSE: f64 = 0.2;
+/// Further doses of what throughput follows: the headroom curve from 0 to 40 %. The lesser tells whether it follows at once, the
+/// greater how far it goes on. Guesses.
+const HEADROOM_DOSES: [f64; 2] = [0.1, 0.4];
 /// Share by which connections are raised. A guess: enough to see, little enough to stay on the same part of the curve.
 const MORE_CONNECTIONS: f64 = 0.5;
 
 /// The interventions that would test the verdict of `diagnosis`: the suspect, then the negative control; each with
-/// `pairs` 0. Empty when nothing can be tested, and when it was done.
+/// `pairs` 0. Once they were done and throughput followed: further doses of the suspect. Empty when nothing is left to test.
 pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention> {
     let standing = standing(run);
     let of_verdict = |s: &&Standing<'_>| s.cause.id == diagnosis.verdict.cause && s.hop.name == diagnosis.verdict.hop;
     let mut plan = Vec::new();
+    let mut further = Vec::new();
     if let Some(suspect) = standing.iter().find(of_verdict) {
         let planned_for_it = suspect_of(suspect, &standing);
         let is_removal = planned_for_it.as_ref().is_some_and(|i| matches!(i.what, InterventionKind::Removal { .. }));
+        further = planned_for_it.iter().flat_map(|tested| headroom(suspect, tested)).collect();
         plan.extend(planned_for_it);
         let tested = suspect.finding.dose.cpu_host(&suspect.hop).unwrap_or(suspect.hop.name);
         plan.extend(match is_removal {
-            true => Some(planned("", InterventionKind::Placebo, true, 0.0)),
+            true => Some(Intervention::planned("", InterventionKind::Placebo, true, 0.0)),
             false => {
                 let control = control_for(&suspect.hop.other(tested));
-                control.map(|hop| planned(hop.name, InterventionKind::Cpu, true, DOSE))
+                control.map(|hop| Intervention::planned(hop.name, InterventionKind::Cpu, true, DOSE))
             }
         });
     } else if diagnosis.verdict.cause == "none" {
-        plan.push(match is_closed_loop(run) {
-            true => planned(&diagnosis.verdict.hop, InterventionKind::Concurrency, false, MORE_CONNECTIONS),
-            false => planned(&diagnosis.verdict.hop, InterventionKind::Rate, false, DOSE),
-        });
+        let (what, dose) = match is_closed_loop(run) {
+            true => (InterventionKind::Concurrency, MORE_CONNECTIONS),
+            false => (InterventionKind::Rate, DOSE),
+        };
+        plan.push(Intervention::planned(&diagnosis.verdict.hop, what, false, dose));
     }
-    let is_done = |p: &Intervention| {
-        run.interventions.iter().any(|i| i.target == p.target && i.what == p.what && i.elasticity.is_some())
-    };
-    plan.retain(|p| !is_done(p));
+    let is_tried = |p: &Intervention| run.interventions.iter().any(|i| is_same(i, p));
+    plan.retain(|p| !is_tried(p));
+    // A control alone may show a limit that nobody suspected; once is enough for that.
+    if plan.iter().all(|i| i.control) && !run.interventions.is_empty() {
+        plan.clear();
+    }
+    if plan.is_empty() {
+        further.retain(|p| !is_tried(p));
+        plan = further;
+    }
     plan
+}
+
+/// Whether two interventions do the same to the same place. How far a remedy is turned and how much a link carried follow the load,
+/// which is not the same from trial to trial.
+fn is_same(a: &Intervention, b: &Intervention) -> bool {
+    let same_place = match (&a.what, &b.what) {
+        (InterventionKind::Removal { .. }, InterventionKind::Removal { .. }) => {
+            let name = |knob: &Knob| (knob.host.clone(), knob.id.clone());
+            a.what.knobs().into_iter().map(name).eq(b.what.knobs().into_iter().map(name))
+        }
+        (InterventionKind::LinkRate { interface: a, .. }, InterventionKind::LinkRate { interface: b, .. }) => a == b,
+        (a, b) => a == b,
+    };
+    same_place && a.target == b.target && a.headroom == b.headroom && (!a.headroom || a.dose.total_cmp(&b.dose).is_eq())
+}
+
+/// Further doses of what `tested` slows, when throughput was seen to follow it.
+fn headroom(suspect: &Standing<'_>, tested: &Intervention) -> Vec<Intervention> {
+    let has_doses = matches!(tested.what, InterventionKind::Cpu | InterventionKind::LinkRate { .. });
+    if !has_doses || !matches!(response(&suspect.hop, &suspect.finding), Response::Follows(_)) {
+        return Vec::new();
+    }
+    HEADROOM_DOSES.map(|dose| Intervention { dose, headroom: true, ..tested.clone() }).to_vec()
 }
 
 fn is_closed_loop(run: &Run) -> bool {
     run.level(Level::At).is_some_and(|t| t.plan.rate.is_none())
-}
-
-fn planned(target: &str, what: InterventionKind, control: bool, dose: f64) -> Intervention {
-    let target = target.to_string();
-    Intervention {
-        target,
-        what,
-        control,
-        dose,
-        elasticity: None,
-        low: None,
-        high: None,
-        p99: None,
-        p999: None,
-        pairs: 0,
-    }
 }
 
 fn suspect_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<Intervention> {
@@ -89,7 +110,7 @@ fn suspect_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<Inter
         Dose::Concurrency | Dose::Queue | Dose::Untestable(_) => return None,
     };
     let target = suspect.finding.dose.cpu_host(&suspect.hop).unwrap_or(suspect.hop.name);
-    Some(planned(target, what, false, dose))
+    Some(Intervention::planned(target, what, false, dose))
 }
 
 fn knobs_of<'s>(standing: &'s Standing<'_>) -> impl Iterator<Item = Knob> + use<'s> {

@@ -1,7 +1,8 @@
 //! The order of an intervention's trials, and what they add up to.
 //!
-//! Each round has one trial as found and one for each intervention, in random order; so suspect and control share their
-//! baseline, and drift of the machine hits all alike.
+//! Interventions come in rounds: the suspect and its control, then what their answer asks for next. Each pair of a round has one trial
+//! as found and one for each of its interventions, in random order; so suspect and control share their baseline, and drift of the
+//! machine hits all alike.
 
 use crate::effort::Effort;
 use crate::levels::{order, timed};
@@ -20,15 +21,26 @@ const REMOVAL_LONGER: f64 = 2.5;
 
 /// Fewer pairs say nothing: their interval is wider than any elasticity. A guess.
 const PAIRS_MIN: u32 = 5;
+/// Pairs of each dose of a headroom curve: it is drawn, and decides nothing. A guess.
+const HEADROOM_PAIRS: u32 = 7;
+/// Interventions of a run at most. A guess: with a suspect, its control and two doses each time, three suspects.
+const INTERVENTIONS_MAX: usize = 12;
+/// What is kept of the budget for the end: putting back, judging, writing the record. A guess.
+const ENDING: Nanos = Nanos(3_000_000_000);
 /// What a trial takes besides its load: turning something and putting it back, opening connections. A guess.
 const TURNING: Nanos = Nanos(150_000_000);
+
+/// Whether a run may make `more` interventions.
+pub(crate) fn may_make(run: &Run, more: usize) -> bool {
+    more > 0 && run.interventions.len() + more <= INTERVENTIONS_MAX
+}
 
 /// How many pairs of `count` interventions fit into the time that is left; the error says how much would be needed.
 pub(crate) fn within(effort: &Effort, count: usize, left: Nanos) -> Result<u32, String> {
     let trial = effort.settle.0 + effort.intervention.0 + TURNING.0;
     let round = trial * (count as u64 + 1);
-    let fit = u32::try_from(left.0 / round).unwrap_or(u32::MAX).min(effort.pairs);
-    if count == 0 || fit >= PAIRS_MIN {
+    let fit = u32::try_from(left.0.saturating_sub(ENDING.0) / round).unwrap_or(u32::MAX).min(effort.pairs);
+    if fit >= PAIRS_MIN {
         return Ok(fit);
     }
     Err(format!(
@@ -40,6 +52,9 @@ pub(crate) fn within(effort: &Effort, count: usize, left: Nanos) -> Result<u32, 
 
 /// The effort of these interventions.
 pub(crate) fn effort_of(planned: &[Intervention], effort: &Effort) -> Effort {
+    if planned.iter().all(|i| i.headroom) {
+        return Effort { pairs: effort.pairs.min(HEADROOM_PAIRS), ..effort.clone() };
+    }
     if !planned.iter().any(|i| matches!(i.what, InterventionKind::Removal { .. })) {
         return effort.clone();
     }
@@ -47,13 +62,19 @@ pub(crate) fn effort_of(planned: &[Intervention], effort: &Effort) -> Effort {
     Effort { pairs: effort.pairs.min(REMOVAL_PAIRS), intervention: longer, ..effort.clone() }
 }
 
-/// Which interventions are under way and which could not be done.
+/// The interventions from `first` on are under way; some could not be done.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Rounds {
+pub(crate) struct Round {
+    first: usize,
     given_up: BTreeSet<usize>,
 }
 
-impl Rounds {
+impl Round {
+    /// The round of the interventions of `run` from `first` on.
+    pub(crate) fn from(first: usize) -> Self {
+        Self { first, given_up: BTreeSet::new() }
+    }
+
     /// An intervention could not be done: its remaining trials are dropped.
     pub(crate) fn give_up(&mut self, index: usize, queue: &mut VecDeque<Command>) {
         self.given_up.insert(index);
@@ -73,29 +94,38 @@ impl Rounds {
     }
 }
 
-/// All commands of the interventions of a run.
-pub(crate) fn plan(run: &Run, base: &LoadPlan, effort: &Effort, seed: u64) -> VecDeque<Command> {
-    let mut random = Random::new(seed);
+/// All commands of a round. Its pairs are numbered on from those of earlier rounds.
+pub(crate) fn plan(run: &Run, round: &Round, base: &LoadPlan, effort: &Effort, seed: u64) -> VecDeque<Command> {
+    let mut random = Random::new(seed.wrapping_add(round.first as u64));
     let mut queue = VecDeque::new();
-    if run.interventions.is_empty() {
+    if run.interventions.len() <= round.first {
         return queue;
     }
-    for pair in 0..effort.pairs {
+    let made = pairs_made(run);
+    for pair in made..made + effort.pairs {
         let mut arms: Vec<Option<usize>> =
-            std::iter::once(None).chain((0..run.interventions.len()).map(Some)).collect();
+            std::iter::once(None).chain((round.first..run.interventions.len()).map(Some)).collect();
         random.shuffle(&mut arms);
         for arm in arms {
-            queue.extend(trial(run, base, effort, pair, arm));
+            queue.extend(trial(run, round, base, effort, pair, arm));
         }
     }
     queue
 }
 
+fn pairs_made(run: &Run) -> u32 {
+    let made = run.trials.iter().filter_map(|t| {
+        let Purpose::Intervention { pair, .. } = t.purpose else { return None };
+        Some(pair + 1)
+    });
+    made.max().unwrap_or(0)
+}
+
 /// The commands of one trial: as found (`None`), or with intervention `index`.
-fn trial(run: &Run, base: &LoadPlan, effort: &Effort, pair: u32, index: Option<usize>) -> Vec<Command> {
+fn trial(run: &Run, round: &Round, base: &LoadPlan, effort: &Effort, pair: u32, index: Option<usize>) -> Vec<Command> {
     // The workload may have a rate; an intervention needs a closed loop, whose throughput follows the slowest part. Only whether
     // there is room for a higher rate is asked at that rate.
-    let rate = base.rate.filter(|_| run.interventions.iter().any(|i| i.what == InterventionKind::Rate));
+    let rate = base.rate.filter(|_| run.interventions[round.first..].iter().any(|i| i.what == InterventionKind::Rate));
     let plan = LoadPlan { rate, ..timed(base, effort.settle, effort.intervention) };
     let Some(index) = index else {
         return vec![order(
@@ -149,15 +179,15 @@ fn what_is_done(what: &InterventionKind, target: &str, dose: f64) -> String {
     }
 }
 
-/// Turns the pairs into elasticities with intervals. An intervention that could not be done stays without.
-pub(crate) fn conclude(run: &mut Run, rounds: &Rounds) {
-    for index in 0..run.interventions.len() {
+/// Turns the pairs of a round into elasticities with intervals. An intervention that could not be done stays without.
+pub(crate) fn conclude(run: &mut Run, round: &Round) {
+    for index in round.first..run.interventions.len() {
         let pairs = pairs(run, index, good_per_s);
         let p99 = tail(run, index, |result| result.latency.p99_us);
         let p999 = tail(run, index, |result| result.latency.p999_us);
         let planned = &mut run.interventions[index];
         planned.pairs = pairs.len() as u32;
-        if rounds.given_up.contains(&index) {
+        if round.given_up.contains(&index) {
             continue;
         }
         let found = match planned.what {
@@ -222,19 +252,7 @@ mod tests {
     use prony_model::{Knob, KnobId};
 
     fn planned(what: InterventionKind, control: bool) -> Intervention {
-        let target = if control { "s1" } else { "lb" }.to_string();
-        Intervention {
-            target,
-            what,
-            control,
-            dose: 0.2,
-            elasticity: None,
-            low: None,
-            high: None,
-            p99: None,
-            p999: None,
-            pairs: 0,
-        }
+        Intervention::planned(if control { "s1" } else { "lb" }, what, control, 0.2)
     }
 
     fn removal() -> InterventionKind {
@@ -264,7 +282,7 @@ mod tests {
 
     fn check(run: &Run, want: Expect) {
         let effort = Effort { pairs: 3, ..Effort::quick() };
-        want.assert_eq(&words(&plan(run, &base(), &effort, 7)));
+        want.assert_eq(&words(&plan(run, &Round::default(), &base(), &effort, 7)));
     }
 
     #[test]
@@ -283,17 +301,57 @@ mod tests {
         let effort = Effort::default();
         let seconds = |s: u64| Nanos(s * 1_000_000_000);
         assert_eq!(within(&effort, 2, seconds(90)), Ok(effort.pairs), "no more than are asked for");
-        assert_eq!(within(&effort, 2, seconds(30)), Ok(7), "7 rounds of 3 trials of 1.35 s");
+        assert_eq!(within(&effort, 2, seconds(33)), Ok(7), "7 times 3 trials of 1.35 s, and the end");
         let error = within(&effort, 2, seconds(10)).unwrap_err();
         assert!(error.starts_with("10s of the budget are left, and 5 pairs of 2 interventions take 20.25s"), "{error}");
-        assert_eq!(within(&effort, 0, Nanos(0)), Ok(0), "nothing to do needs no time");
+    }
+
+    #[test]
+    fn a_later_round_has_its_own_baselines_and_leaves_the_earlier_alone() {
+        let first = played(
+            run(vec![planned(InterventionKind::Cpu, false), planned(InterventionKind::Cpu, true)]),
+            &[0.8, 1.0],
+            6,
+        );
+        let mut run = first.clone();
+        conclude(&mut run, &Round::default());
+        let earlier = run.interventions.clone();
+        let round = Round::from(2);
+        run.interventions.push(Intervention { dose: 0.4, headroom: true, ..planned(InterventionKind::Cpu, false) });
+        let queue = plan(&run, &round, &base(), &Effort { pairs: 2, ..Effort::quick() }, 7);
+        expect![[""]].assert_eq(&words(&queue));
+        for pair in 6..11 {
+            let speed = |arm| if arm == Arm::A { 500.0 } else { 300.0 };
+            for (index, arm) in [(0, Arm::A), (2, Arm::B)] {
+                run = MadeRun { run }.trial(Purpose::Intervention { index, pair, arm }, speed(arm)).run;
+            }
+        }
+        conclude(&mut run, &round);
+        assert_eq!(run.interventions[..2], earlier, "half the speed by then is none of their business");
+        let further = &run.interventions[2];
+        assert!((further.elasticity.unwrap() - 1.0).abs() < 1e-9 && further.pairs == 5, "{further:?}");
+    }
+
+    #[test]
+    fn there_are_twelve_at_most() {
+        let of = |made: usize| run(vec![planned(InterventionKind::Cpu, false); made]);
+        assert!(may_make(&of(0), 2) && may_make(&of(10), 2) && !may_make(&of(11), 2));
+        assert!(!may_make(&of(0), 0), "nothing to do");
+    }
+
+    #[test]
+    fn a_headroom_curve_has_fewer_pairs() {
+        let further = Intervention { headroom: true, ..planned(InterventionKind::Cpu, false) };
+        assert_eq!(effort_of(&[further.clone()], &Effort::default()).pairs, HEADROOM_PAIRS);
+        let effort = effort_of(&[further, planned(InterventionKind::Cpu, true)], &Effort::default());
+        assert_eq!(effort.pairs, Effort::default().pairs);
     }
 
     #[test]
     fn more_connections_change_no_host() {
         let run = run(vec![planned(InterventionKind::Concurrency, false)]);
         check(&run, expect!["trial0.0 as-found.0 trial0.1 as-found.1 as-found.2 trial0.2"]);
-        let queue = plan(&run, &base(), &Effort::quick(), 7);
+        let queue = plan(&run, &Round::default(), &base(), &Effort::quick(), 7);
         let with = queue.iter().filter(|c| matches!(c, Command::Trial(t) if t.plan.connections == 10)).count();
         assert_eq!(with, Effort::quick().pairs as usize, "8 connections and 20 % more, rounded");
     }
@@ -318,7 +376,7 @@ mod tests {
         let effort = effort_of(&planned, &Effort::default());
         assert_eq!((effort.pairs, effort.intervention), (REMOVAL_PAIRS, Nanos::from_millis(2000)));
         assert_eq!(effort_of(&planned[1..], &Effort::default()), Effort::default());
-        let queue = plan(&run(planned), &base(), &effort, 7);
+        let queue = plan(&run(planned), &Round::default(), &base(), &effort, 7);
         let turned = queue.iter().filter(|c| **c == Command::Intervene { index: 0 }).count();
         let trials = queue.iter().filter(|c| matches!(c, Command::Trial(_))).count();
         assert_eq!((turned, trials), (6, 18));
@@ -329,11 +387,11 @@ mod tests {
         let at = |host: &str| Knob { host: host.into(), id: KnobId::NginxWorkerProcesses, value: "2".into() };
         let planned = planned(InterventionKind::Removal { knob: at("s1"), also: vec![at("s2")] }, false);
         let run = run(vec![planned]);
-        let queue = plan(&run, &base(), &Effort { pairs: 1, ..Effort::quick() }, 7);
+        let queue = plan(&run, &Round::default(), &base(), &Effort { pairs: 1, ..Effort::quick() }, 7);
         assert_eq!(words(&queue), "slow0 trial0.0 restore restore as-found.0");
         let mut left = queue;
         left.pop_front();
-        Rounds::default().give_up(0, &mut left);
+        Round::default().give_up(0, &mut left);
         assert_eq!(words(&left), "as-found.0", "nothing was turned, so nothing is put back");
     }
 
@@ -347,7 +405,7 @@ mod tests {
             (trial.result.duration_s, trial.result.completed) = (2.0, 0);
             trial.result.errors.read = 15_000;
         }
-        conclude(&mut run, &Rounds::default());
+        conclude(&mut run, &Round::default());
         let [removal, placebo] = &run.interventions[..] else { panic!("two were planned") };
         assert!(removal.low.unwrap() > 100.0, "{removal:?}");
         assert_eq!((placebo.elasticity, placebo.high), (Some(0.0), Some(0.0)));
@@ -356,19 +414,19 @@ mod tests {
     #[test]
     fn the_order_is_random_but_of_the_seed() {
         let run = run(vec![planned(InterventionKind::Cpu, false)]);
-        let order = |seed| words(&plan(&run, &base(), &Effort::default(), seed));
+        let order = |seed| words(&plan(&run, &Round::default(), &base(), &Effort::default(), seed));
         assert_eq!(order(1), order(1));
         assert_ne!(order(1), order(2));
-        assert!(plan(&self::run(vec![]), &base(), &Effort::default(), 1).is_empty());
+        assert!(plan(&self::run(vec![]), &Round::default(), &base(), &Effort::default(), 1).is_empty());
     }
 
     #[test]
     fn what_cannot_be_done_is_dropped_and_nothing_else() {
         let run = run(vec![planned(InterventionKind::Cpu, false), planned(InterventionKind::Cpu, true)]);
-        let mut queue = plan(&run, &base(), &Effort { pairs: 3, ..Effort::quick() }, 7);
+        let mut queue = plan(&run, &Round::default(), &base(), &Effort { pairs: 3, ..Effort::quick() }, 7);
         while queue.pop_front() != Some(Command::Intervene { index: 1 }) {}
-        let mut rounds = Rounds::default();
-        rounds.give_up(1, &mut queue);
+        let mut round = Round::default();
+        round.give_up(1, &mut queue);
         expect![
             "as-found.0 slow0 trial0.0 restore as-found.1 slow0 trial0.1 restore as-found.2 slow0 trial0.2 restore"
         ]
@@ -389,8 +447,8 @@ mod tests {
         made.run
     }
 
-    fn concluded(mut run: Run, rounds: &Rounds) -> String {
-        conclude(&mut run, rounds);
+    fn concluded(mut run: Run, round: &Round) -> String {
+        conclude(&mut run, round);
         let line = |i: &Intervention| match (i.elasticity, i.low, i.high) {
             (Some(e), Some(low), Some(high)) => format!("{}: {e:.2} [{low:.2}, {high:.2}] of {}\n", i.target, i.pairs),
             _ => format!("{}: not known, of {}\n", i.target, i.pairs),
@@ -409,16 +467,16 @@ mod tests {
             lb: 0.99 [0.97, 1.01] of 6
             lb: 0.50 [0.49, 0.50] of 6
         "#]]
-        .assert_eq(&concluded(run.clone(), &Rounds::default()));
-        let mut rounds = Rounds::default();
-        rounds.give_up(1, &mut VecDeque::new());
+        .assert_eq(&concluded(run.clone(), &Round::default()));
+        let mut round = Round::default();
+        round.give_up(1, &mut VecDeque::new());
         expect![[r#"
             lb: 1.01 [0.99, 1.03] of 6
             s1: not known, of 6
             lb: 0.99 [0.97, 1.01] of 6
             lb: 0.50 [0.49, 0.50] of 6
         "#]]
-        .assert_eq(&concluded(run, &rounds));
+        .assert_eq(&concluded(run, &round));
     }
 
     #[test]
@@ -429,12 +487,12 @@ mod tests {
             trial.result.latency.p99_us = if with { 4e3 } else { 1e6 };
             trial.result.latency.p999_us = if with { 9e3 } else { 8e3 };
         }
-        conclude(&mut run, &Rounds::default());
+        conclude(&mut run, &Round::default());
         let p99 = run.interventions[0].p99.unwrap();
         assert!((p99.value.unwrap() + 0.996).abs() < 1e-3 && p99.high.unwrap() < -0.9, "{p99:?}");
         assert!((run.interventions[0].p999.unwrap().value.unwrap() - 0.125).abs() < 1e-3);
         let mut slowed = played(self::run(vec![planned(InterventionKind::Cpu, false)]), &[0.8], 6);
-        conclude(&mut slowed, &Rounds::default());
+        conclude(&mut slowed, &Round::default());
         assert_eq!(slowed.interventions[0].p99, None);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::cells::{self, CellTask};
 use crate::effort::Effort;
-use crate::interventions::Rounds;
+use crate::interventions::Round;
 use crate::limit::{LimitGoal, LimitSearch, Step};
 use crate::{cost, interventions, levels, proofs, quiet};
 use prony_model::comparison::EarlierAa;
@@ -151,7 +151,8 @@ pub struct Session {
     stage: Stage,
     queue: VecDeque<Command>,
     last: Option<Command>,
-    rounds: Option<Rounds>,
+    /// The interventions under way.
+    round: Option<Round>,
     search: Option<LimitSearch>,
     knob: Option<Knob>,
     /// Knobs that stay turned from the warm-up to the end.
@@ -174,7 +175,7 @@ impl Session {
             stage: Stage::Start,
             queue: VecDeque::new(),
             last: None,
-            rounds: None,
+            round: None,
             search: None,
             knob: None,
             held: Vec::new(),
@@ -324,8 +325,8 @@ impl Session {
             Some(Command::Intervene { index }) => {
                 let target = self.run.interventions.get(index).map(|i| i.target.clone()).unwrap_or_default();
                 self.miss(Gap::new("intervention", target, reason));
-                if let Some(rounds) = &mut self.rounds {
-                    rounds.give_up(index, &mut self.queue);
+                if let Some(round) = &mut self.round {
+                    round.give_up(index, &mut self.queue);
                 }
             }
             Some(Command::Restore) => {
@@ -432,34 +433,52 @@ impl Session {
 
     fn after_levels(&mut self) {
         self.diagnose();
-        let Some(diagnosis) = &self.run.diagnosis else { return self.done() };
-        let verdict = diagnosis.verdict.clone();
-        let (intervene, budget) = match self.goal {
-            Goal::Diagnose { intervene, budget } => (intervene, budget),
-            Goal::Prove { .. } | Goal::Limit(_) | Goal::Cells(_) => (true, BUDGET),
+        self.stage = Stage::Intervene;
+        self.intervene();
+    }
+
+    /// Plans the next round of interventions, if there is something to test and time for it.
+    fn intervene(&mut self) {
+        let Some(diagnosis) = &self.run.diagnosis else { return };
+        let budget = match self.goal {
+            Goal::Diagnose { intervene: false, .. } => return,
+            Goal::Diagnose { budget, .. } => budget,
+            Goal::Prove { .. } | Goal::Limit(_) | Goal::Cells(_) => BUDGET,
         };
-        self.run.interventions =
-            if intervene { prony_diagnose::plan_interventions(&self.run, diagnosis) } else { vec![] };
-        let elapsed = self.run.trials.last().map_or(0, |trial| trial.window.to_ns);
-        let left = Nanos(budget.0.saturating_sub(elapsed));
-        self.effort = interventions::effort_of(&self.run.interventions, &self.effort);
-        match interventions::within(&self.effort, self.run.interventions.len(), left) {
-            Ok(pairs) => self.effort.pairs = pairs,
-            Err(reason) => {
-                self.run.interventions.clear();
-                self.miss(Gap::new("intervention", "", reason));
-            }
+        let verdict = &diagnosis.verdict;
+        let planned = prony_diagnose::plan_interventions(&self.run, diagnosis);
+        if !interventions::may_make(&self.run, planned.len()) {
+            return;
         }
-        let detail = format!("suspect: {} at {}", verdict.cause, verdict.hop);
+        let further = planned.iter().all(|i| i.headroom);
+        // A proof measures the gain itself.
+        if further && matches!(self.goal, Goal::Prove { .. }) {
+            return;
+        }
+        let what = if further { "how far throughput follows" } else { "suspect" };
+        let detail = format!("{what}: {} at {}", verdict.cause, verdict.hop);
+        let elapsed = self.run.trials.last().map_or(0, |trial| trial.window.to_ns);
+        let effort = interventions::effort_of(&planned, &self.effort);
+        let pairs = match interventions::within(&effort, planned.len(), Nanos(budget.0.saturating_sub(elapsed))) {
+            Ok(pairs) => pairs,
+            Err(reason) if !further => return self.miss(Gap::new("intervention", &verdict.hop, reason)),
+            Err(_) => return,
+        };
+        let round = Round::from(self.run.interventions.len());
+        self.run.interventions.extend(planned);
         self.stage(Stage::Intervene, "intervene", detail);
-        self.queue = interventions::plan(&self.run, &self.base, &self.effort, self.seed);
-        self.rounds = Some(Rounds::default());
+        self.queue = interventions::plan(&self.run, &round, &self.base, &Effort { pairs, ..effort }, self.seed);
+        self.round = Some(round);
     }
 
     fn after_interventions(&mut self) {
-        if let Some(rounds) = self.rounds.take() {
-            interventions::conclude(&mut self.run, &rounds);
+        if let Some(round) = self.round.take() {
+            interventions::conclude(&mut self.run, &round);
             self.diagnose();
+            self.intervene();
+        }
+        if self.round.is_some() {
+            return;
         }
         match &self.goal {
             Goal::Prove { .. } => self.prove_the_diagnosed(),

@@ -214,7 +214,51 @@ fn an_answer_that_agrees_grounds_the_verdict() {
     answered(&mut run, (1.18, 1.01, 1.35), (-0.05, -0.15, 0.05));
     let verdict = diagnose(&run).verdict;
     assert!(verdict.grounded && verdict.confidence == Confidence::High, "{verdict:#?}");
-    assert!(plan_interventions(&run, &diagnose(&run)).is_empty(), "nothing is asked twice");
+    let further = plan_interventions(&run, &diagnose(&run));
+    let doses: Vec<_> = further.iter().map(|i| (i.target.as_str(), i.headroom, i.dose)).collect();
+    assert_eq!(
+        doses,
+        [("lb", true, 0.1), ("lb", true, 0.4)],
+        "nothing is tested twice, and what it follows has a curve"
+    );
+    answered(&mut run, (0.1, 0.0, 0.2), (0.9, 0.8, 1.0));
+    assert_eq!(diagnose(&run).verdict, verdict, "further doses decide nothing");
+    assert!(plan_interventions(&run, &diagnose(&run)).is_empty(), "and are not given twice");
+}
+
+#[test]
+fn what_throughput_does_not_follow_has_no_curve() {
+    for suspect in [(0.3, -1.2, 1.8), (0.02, -0.08, 0.12)] {
+        let mut run = keepalive_off().run();
+        answered(&mut run, suspect, (0.0, -0.1, 0.1));
+        let plan = plan_interventions(&run, &diagnose(&run));
+        assert!(plan.iter().all(|i| !i.headroom), "{plan:?}");
+    }
+}
+
+#[test]
+fn after_a_suspect_that_did_not_answer_the_next_is_tested() {
+    let slow = Lab::healthy().throughput(5_390.0).cpu("0", 0.2, 0.45, 0.34).own("lb", 0.65);
+    let slow = slow.per_second("s1", &TCP_LISTEN_OVERFLOWS, "", 37.3).per_second("lb", &TCP_SYN_RETRANSMITS, "", 33.8);
+    let mut run = slow.run();
+    let first = diagnose(&run);
+    answered(&mut run, (0.01, -0.02, 0.04), (0.0, -0.02, 0.02));
+    let second = diagnose(&run);
+    expect![[r#"
+    "#]]
+    .assert_eq(&(short(&first) + &short(&second)));
+    let plan = plan_interventions(&run, &second);
+    let planned: Vec<_> = plan.iter().map(|i| (i.target.as_str(), &i.what, i.control)).collect();
+    assert_eq!(planned, [("lb", &InterventionKind::Cpu, false), ("s1", &InterventionKind::Cpu, true)]);
+    answered(&mut run, (1.0, 0.9, 1.1), (0.0, -0.1, 0.1));
+    assert!(diagnose(&run).verdict.grounded, "{:#?}", diagnose(&run).verdict);
+}
+
+#[test]
+fn what_could_not_be_done_is_not_asked_for_again() {
+    let mut run = keepalive_off().run();
+    run.interventions = plan_interventions(&run, &diagnose(&run));
+    assert!(plan_interventions(&run, &diagnose(&run)).is_empty());
 }
 
 #[test]

@@ -186,8 +186,7 @@ mod tests {
 
     fn dosed(target: &str, what: InterventionKind, dose: f64, elasticity: Option<f64>) -> Intervention {
         let (low, high) = (elasticity.map(|e| e - 0.1), elasticity.map(|e| e + 0.1));
-        let (target, control) = (target.to_string(), target != "lb");
-        Intervention { target, what, control, dose, elasticity, low, high, p99: None, p999: None, pairs: 6 }
+        Intervention { elasticity, low, high, pairs: 6, ..Intervention::planned(target, what, target != "lb", dose) }
     }
 
     #[test]

@@ -387,16 +387,11 @@ fn diagnosis(run: &Run) -> Diagnosis {
 
 fn interventions() -> Vec<Intervention> {
     let one = |target: &str, what, control, dose, elasticity: f64, half: f64, pairs| Intervention {
-        target: target.into(),
-        what,
-        control,
-        dose,
         elasticity: Some(elasticity),
         low: Some(elasticity - half),
         high: Some(elasticity + half),
-        p99: None,
-        p999: None,
         pairs,
+        ..Intervention::planned(target, what, control, dose)
     };
     vec![
         one("lb", InterventionKind::Cpu, false, 0.2, 1.06, 0.11, 8),
