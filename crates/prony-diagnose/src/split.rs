@@ -6,7 +6,8 @@
 
 use crate::facts::{Fact, Hop, Reader};
 use prony_model::metric::{
-    SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_QUEUE, SPLIT_REQUESTS, SPLIT_RESIDENCE, SPLIT_TIMED, SPLIT_UPSTREAM,
+    SPLIT_BY_LOG, SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_QUEUE, SPLIT_REQUESTS, SPLIT_RESIDENCE, SPLIT_TIMED,
+    SPLIT_UPSTREAM,
 };
 use prony_model::{Gap, Level, Metric};
 
@@ -33,8 +34,8 @@ pub struct Split {
     pub requests_per_s: f64,
     /// From the arrival of a request to its answer, mean.
     pub residence_us: f64,
-    /// Of this, until it was read.
-    pub queue_us: f64,
+    /// Of this, until it was read. None where the access log told the times: it begins when nginx or HAProxy reads.
+    pub queue_us: Option<f64>,
     /// Of this, waiting for hosts further on, per request. Calls made at once count one after the other.
     pub downstream_us: f64,
     /// Whom it waited for, the longest first.
@@ -74,11 +75,13 @@ impl Split {
             return Err(Gap::new(SPLIT_RESIDENCE.name, hop.name, reason));
         }
         let per_request = |parts: &[Part<'_>]| parts.iter().map(Part::in_flight).sum::<f64>() / requests_per_s * 1e6;
+        let by_log = accepted.iter().all(|p| p.item == SPLIT_BY_LOG);
         let queue = accepted.iter().filter_map(|p| Some(p.per_s * hop.look(&SPLIT_QUEUE, p.item).ok()?));
+        let queue_us = queue.sum::<f64>() / requests_per_s;
         Ok(Self {
             requests_per_s,
             residence_us: per_request(&accepted),
-            queue_us: queue.sum::<f64>() / requests_per_s,
+            queue_us: (!by_log).then_some(queue_us),
             downstream_us: per_request(&called),
             peers: called.iter().map(|p| p.item.to_string()).collect(),
             covered,
@@ -200,11 +203,19 @@ mod tests {
         let split = split(&lab()).unwrap();
         assert!((split.downstream_us - 1_000.0).abs() < 0.1, "half of the requests wait 0.5 ms, half 1.5: {split:?}");
         assert!((split.own_us() - 3_000.0).abs() < 0.1);
-        assert!((split.queue_us - 1_500.0).abs() < 0.1 && (split.covered - 0.99).abs() < 1e-9);
+        assert!((split.queue_us.unwrap() - 1_500.0).abs() < 0.1 && (split.covered - 0.99).abs() < 1e-9);
         assert_eq!(split.peers, ["10.77.0.12:80", "10.77.0.11:80"]);
         let run = lab().run();
         let held = Hop { run: &run, name: "lb" }.held().unwrap();
         assert!((held.own_ms - 3.0).abs() < 0.01 && (held.share - 0.75).abs() < 0.01, "3 of 4 ms: {held:?}");
+    }
+
+    #[test]
+    fn a_log_tells_no_queue() {
+        let lab = Lab::healthy().gauge("lb", &SPLIT_REQUESTS, SPLIT_BY_LOG, 15_300.0);
+        let lab = lab.gauge("lb", &SPLIT_TIMED, SPLIT_BY_LOG, 1.0).gauge("lb", &SPLIT_RESIDENCE, SPLIT_BY_LOG, 4_000.0);
+        let split = split(&lab).unwrap();
+        assert_eq!((split.queue_us, split.residence_us), (None, 4_000.0));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Which cause stands: checks every cause at every hop, ranks what fires, follows the interventions, and says what was
 //! ruled out.
 //!
-//! It knows no cause by name. Invariant: a fault outranks an honest limit; a finding that an intervention contradicts
-//! does not stand.
+//! It knows no cause by name. Invariant: a fault that explains something outranks an honest limit; a finding that an intervention
+//! contradicts does not stand.
 
 use crate::CAUSES;
 use crate::cause::{
@@ -110,18 +110,22 @@ fn survey(run: &Run) -> Survey<'_> {
     }
     follow_interventions(run, &mut survey);
     survey.standing.sort_by(|a, b| {
-        // Faults before honest limits. Among faults the share explained decides, and among equals what the interventions showed;
-        // among honest limits that comes first.
+        // Faults before honest limits, and before faults that hardly explain anything. Among faults the share explained decides, and
+        // among equals what the interventions showed; among honest limits that comes first.
         let rank = |s: &Standing<'_>| {
             let is_limit = s.cause.kind == Kind::HonestLimit;
+            let is_slight = !is_limit && s.finding.score < SLIGHT;
             let step = if is_limit { 0 } else { (s.finding.score / SAME_SCORE).round() as i64 };
-            (is_limit, std::cmp::Reverse(step), !matches!(response(&s.hop, &s.finding), Response::Follows(_)))
+            let answered = matches!(response(&s.hop, &s.finding), Response::Follows(_));
+            (is_slight, is_limit, std::cmp::Reverse(step), !answered)
         };
         rank(a).cmp(&rank(b)).then(b.finding.score.total_cmp(&a.finding.score))
     });
     survey
 }
 
+/// A fault that explains less is named after an honest limit. A guess: what mending it brings is within the noise of most machines.
+const SLIGHT: f64 = 0.05;
 /// Scores in one step of this size are taken for equal. A guess: the same run again gives a score that differs by about as much.
 const SAME_SCORE: f64 = 0.1;
 

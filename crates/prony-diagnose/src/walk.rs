@@ -108,8 +108,13 @@ fn how_split(split: &Split) -> String {
         true => String::new(),
         false => format!(", less {} at {}", ms(split.downstream_us), split.peers.join(", ")),
     };
-    let (whole, queue, timed) = (ms(split.residence_us), ms(split.queue_us), 100.0 * split.covered);
-    format!("{whole} from arrival to answer ({queue} until it is read){less}; {timed:.0} % timed")
+    let (whole, timed) = (ms(split.residence_us), 100.0 * split.covered);
+    match split.queue_us {
+        Some(queue_us) => {
+            format!("{whole} from arrival to answer ({} until it is read){less}; {timed:.0} % timed", ms(queue_us))
+        }
+        None => format!("{whole} by its access log{less}; {timed:.0} % of its lines tell"),
+    }
 }
 
 /// What no host holds, where every host was timed.

@@ -211,6 +211,11 @@ impl Run {
         self.trials.iter().rev().find(|t| t.purpose == Purpose::Level { level })
     }
 
+    /// Whether a trial of a level was run again: then the newer one counts.
+    pub fn is_superseded(&self, trial: &Trial) -> bool {
+        matches!(trial.purpose, Purpose::Level { level } if self.level(level).is_some_and(|newest| newest.id != trial.id))
+    }
+
     /// CPUs that a host's own processes used within a window, packet work left out: what their control group counted, else
     /// what the scheduler counted for each of them, else what its ticks saw (coarse in short windows).
     pub fn process_cpus(&self, host: &str, window: Window) -> Option<f64> {

@@ -24,6 +24,11 @@ impl Facts {
         self.sample.push(metric, item, value);
     }
 
+    /// Whether the sample holds a value of it.
+    pub(crate) fn has(&self, metric: &Metric) -> bool {
+        self.sample.values.iter().any(|(m, _, _)| m == metric.name)
+    }
+
     /// Puts a value that a file should hold; when it does not, that is a gap.
     pub(crate) fn put_some(&mut self, metric: &Metric, item: &str, value: Option<f64>) {
         match value {

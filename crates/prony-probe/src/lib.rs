@@ -18,6 +18,7 @@ mod haproxy;
 mod hop;
 mod inventory;
 mod limited;
+mod log_times;
 mod logs;
 mod look;
 mod machine;
@@ -39,6 +40,7 @@ mod sys;
 mod tables;
 mod tcp_info;
 mod text;
+mod turns;
 mod upstreams;
 mod watch;
 

@@ -7,6 +7,7 @@ use crate::deep::DeepLook;
 use crate::fact_file::FactFile;
 use crate::facts::Facts;
 use crate::hop;
+use crate::log_times::LogTimes;
 use crate::logs;
 use crate::neighbours::Neighbours;
 use crate::pauses::Pauses;
@@ -87,7 +88,8 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
     let mut neighbours = Neighbours::new(&roots, &pids, &serving);
     let duration = duration.min(DURATION_MAX);
     let mut deep = DeepLook::begin(&mut facts, host, &roots, &pids, duration);
-    if stacks.is_empty() && logs.is_empty() && deep.is_blind() {
+    let mut times = LogTimes::begin(host).filter(|_| roots.live());
+    if stacks.is_empty() && logs.is_empty() && times.is_none() && deep.is_blind() {
         let (sample, gaps) = facts.finish();
         return Looked { sample, gaps, stacks: None };
     }
@@ -112,10 +114,15 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
             bursts += 1;
         }
         deep.tick();
+        times.iter_mut().for_each(LogTimes::tick);
         std::thread::sleep(tick_end.saturating_duration_since(Instant::now()));
     }
     let seconds = start.elapsed().as_secs_f64();
     let seen = deep.finish(&mut facts, &roots);
+    // Sockets tell microseconds, and every request.
+    if !facts.has(&m::SPLIT_REQUESTS) && !facts.has(&m::SPLIT_CALLS) {
+        times.into_iter().for_each(|times| times.put(&mut facts));
+    }
     let grown = logs.iter_mut().filter_map(|log| log.put(&mut facts, seconds).then_some(())).count();
     if grown == 0 && !logs.is_empty() {
         facts.miss(

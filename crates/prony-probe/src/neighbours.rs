@@ -1,4 +1,5 @@
-//! Processes beside the hop: who else uses the CPUs of its workers, and who taps its packets. Part of a close look.
+//! Processes beside the hop: who else uses the CPUs of its workers. And who taps its packets, which may be a process of its own
+//! control group. Part of a close look.
 //!
 //! Reads every process twice, so it has no place in scored trials. Knows nothing of the stack: neighbours may be other
 //! hosts of it. Invariant: kernel threads and prony itself are no neighbours.
@@ -48,8 +49,8 @@ impl Neighbours {
     /// Scans for the first time. `workers` are those of the hop's processes that serve.
     pub(crate) fn new(roots: &Roots, hop: &[u32], workers: &[u32]) -> Self {
         let cpus = workers.iter().filter_map(|pid| allowed(roots, *pid)).flatten().collect();
-        let hop: BTreeSet<u32> = hop.iter().copied().chain([std::process::id()]).collect();
-        let first = scan(roots, &hop);
+        let hop: BTreeSet<u32> = hop.iter().copied().collect();
+        let first = scan(roots);
         Self { roots: roots.clone(), hop, cpus, first, resolvers: Vec::new() }
     }
 
@@ -64,18 +65,19 @@ impl Neighbours {
         if !self.resolvers.is_empty() {
             facts.put(&LOOK_DNS_SOCKETS, "", self.resolvers.iter().sum::<f64>() / self.resolvers.len() as f64);
         }
-        let now = scan(&self.roots, &self.hop);
+        let now = scan(&self.roots);
         let spent = spent(&self.first, &now, sys::ticks_per_second() * seconds);
         let packet = read_once(&self.roots.net().join("packet")).unwrap_or_default();
         let taps: BTreeSet<String> = taps(&packet).map(|inode| format!("socket:[{inode}]")).collect();
-        for (pid, process, cpus) in spent.iter().take(NAMED_MAX) {
-            let item = format!("{pid} {}", process.name);
-            if self.cpus.contains(&process.cpu) {
-                facts.put(&LOOK_NEIGHBOUR, &item, *cpus);
-            }
-            if !taps.is_empty() && holds(&self.roots, *pid, &taps) {
-                facts.put(&LOOK_TAP, &item, *cpus);
-            }
+        let item = |pid: u32, process: &Use| format!("{pid} {}", process.name);
+        let (own, others): (Vec<_>, Vec<_>) = spent.into_iter().partition(|(pid, ..)| self.hop.contains(pid));
+        let others = &others[..others.len().min(NAMED_MAX)];
+        for (pid, process, cpus) in others.iter().filter(|(_, process, _)| self.cpus.contains(&process.cpu)) {
+            facts.put(&LOOK_NEIGHBOUR, &item(*pid, process), *cpus);
+        }
+        let is_tap = |pid: u32| !taps.is_empty() && holds(&self.roots, pid, &taps);
+        for (pid, process, cpus) in own.iter().take(NAMED_MAX).chain(others).filter(|(pid, ..)| is_tap(*pid)) {
+            facts.put(&LOOK_TAP, &item(*pid, process), *cpus);
         }
     }
 }
@@ -86,8 +88,9 @@ fn allowed(roots: &Roots, pid: u32) -> Option<Vec<u32>> {
     Some(list.as_slice().to_vec())
 }
 
-fn scan(roots: &Roots, without: &BTreeSet<u32>) -> BTreeMap<u32, Use> {
-    let pids = numbered(&roots.proc).into_iter().filter(|pid| !without.contains(pid)).take(PROCESSES_MAX);
+/// All processes but this one.
+fn scan(roots: &Roots) -> BTreeMap<u32, Use> {
+    let pids = numbered(&roots.proc).into_iter().filter(|pid| *pid != std::process::id()).take(PROCESSES_MAX);
     pids.filter_map(|pid| Some((pid, usage(&read_once(&roots.process(pid).join("stat")).ok()?)?))).collect()
 }
 
@@ -146,24 +149,35 @@ mod tests {
         };
         write("10/status", "Name:\tnginx\nCpus_allowed_list:\t0\n");
         write("10/stat", &stat("nginx", 0, 0, 0));
-        for (pid, name, flags, cpu) in [(11, "cc 1", 0, 0), (12, "tap", 0, 1), (13, "kworker", KERNEL_THREAD, 0)] {
+        for (pid, name, flags, cpu) in
+            [(11, "cc 1", 0, 0), (12, "tap", 0, 1), (13, "kworker", KERNEL_THREAD, 0), (14, "own", 0, 0)]
+        {
             write(&format!("{pid}/stat"), &stat(name, flags, 0, cpu));
         }
         write("net/packet", "sk R T P I R R U I\n0 3 3 0003 2 1 0 0 777\n");
         write("net/udp", "head\n1: 0:1 0:0035 01\n");
-        std::fs::create_dir_all(dir.path().join("12/fd")).unwrap();
-        std::os::unix::fs::symlink("socket:[777]", dir.path().join("12/fd/3")).unwrap();
-        let mut neighbours = Neighbours::new(&roots, &[10], &[10]);
+        for tap in ["12", "14"].map(|pid| dir.path().join(pid).join("fd")) {
+            std::fs::create_dir_all(&tap).unwrap();
+            std::os::unix::fs::symlink("socket:[777]", tap.join("3")).unwrap();
+        }
+        let mut neighbours = Neighbours::new(&roots, &[10, 14], &[10]);
         neighbours.glance_at_resolvers();
         let ticks = sys::ticks_per_second() as u32;
-        for (pid, name, flags, cpu) in
-            [(10, "nginx", 0, 0), (11, "cc 1", 0, 0), (12, "tap", 0, 1), (13, "kworker", KERNEL_THREAD, 0)]
-        {
+        for (pid, name, flags, cpu) in [
+            (10, "nginx", 0, 0),
+            (11, "cc 1", 0, 0),
+            (12, "tap", 0, 1),
+            (13, "kworker", KERNEL_THREAD, 0),
+            (14, "own", 0, 0),
+        ] {
             write(&format!("{pid}/stat"), &stat(name, flags, ticks, cpu));
         }
         let mut facts = Facts::new("lb", 0);
         neighbours.put(&mut facts, 2.0);
-        assert_eq!(facts.listing(), "look.dns_sockets [] 1\nlook.neighbour [11 cc_1] 0.5\nlook.tap [12 tap] 0.5\n");
+        assert_eq!(
+            facts.listing(),
+            "look.dns_sockets [] 1\nlook.neighbour [11 cc_1] 0.5\nlook.tap [14 own] 0.5\nlook.tap [12 tap] 0.5\n"
+        );
     }
 
     #[test]

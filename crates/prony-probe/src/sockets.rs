@@ -1,8 +1,8 @@
 //! Single TCP sockets of the namespace by inet_diag: accept queues, and which connections carry a request right now.
 //!
-//! Asks for established and listening sockets only; TIME_WAIT is counted by sockstat. The kernel's clock for "last
-//! data" ticks at CONFIG_HZ (1 to 10 ms): within one tick, unread or unacknowledged bytes decide, and what they leave
-//! open counts as idle, so busy and waiting are lower bounds for services faster than a tick.
+//! Asks for established and listening sockets only; TIME_WAIT is counted by sockstat. What neither the turns (`turns.rs`) nor
+//! unread or unacknowledged bytes tell counts as idle, so busy and waiting are lower bounds for services faster than a tick of the
+//! kernel's clock (1 to 10 ms).
 //! Invariant: a number from tcp_info stands only when every socket of its group showed it.
 
 use crate::cadence::Cadence;
@@ -11,6 +11,7 @@ use crate::limited::{Held, Limits};
 use crate::netlink::{Netlink, attributes, u32_at};
 use crate::sys;
 use crate::tcp_info::Info;
+use crate::turns::{Place, Traffic, Turns};
 use prony_model::metric as m;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -31,6 +32,7 @@ pub(crate) struct Sockets {
     /// Peers seen before: they get a 0 when no connection is left, for that was looked at too.
     peers: BTreeSet<SocketAddr>,
     sent: Sent,
+    turns: Turns,
     limits: Limits,
     cadence: Cadence,
 }
@@ -55,6 +57,7 @@ impl Sockets {
             seen: Vec::new(),
             peers: BTreeSet::new(),
             sent: Sent::default(),
+            turns: Turns::default(),
             limits: Limits::default(),
             cadence: Cadence::every(0),
         }
@@ -82,7 +85,7 @@ impl Sockets {
         if left_out > 0 {
             return facts.miss("conn", format_args!("more than {SOCKETS_MAX} sockets: not counted"));
         }
-        put(facts, &self.seen, &mut self.peers, &mut self.limits);
+        put(facts, &self.seen, &mut self.peers, &mut self.turns, &mut self.limits);
         self.sent.put(facts, &self.seen);
         let wait_ns = self.cadence.ran(at_ns, sys::thread_cpu_ns().saturating_sub(started));
         if wait_ns > SLOW_NS {
@@ -151,17 +154,27 @@ fn address(family: i32, bytes: &[u8]) -> Option<IpAddr> {
 
 impl Socket {
     /// A request came in and its answer has not gone out.
-    fn busy(&self) -> Option<bool> {
+    fn busy(&self, turns: &mut Turns) -> Option<bool> {
         let info = self.info?;
-        let tie = info.received_ms_ago == info.sent_ms_ago && self.receive_queue > 0;
-        Some(info.received_ms_ago < info.sent_ms_ago || tie)
+        let traffic = Traffic {
+            asked_ms_ago: info.received_ms_ago,
+            answered_ms_ago: info.sent_ms_ago,
+            segments: info.received.zip(info.sent),
+        };
+        let told = turns.under_way(Place::Port(self.local.port()), (self.local, self.peer), traffic);
+        Some(told.unwrap_or(false) || (traffic.is_within_a_tick() && self.receive_queue > 0))
     }
 
     /// A request went out and its answer has not come in.
-    fn waiting(&self) -> Option<bool> {
+    fn waiting(&self, turns: &mut Turns) -> Option<bool> {
         let info = self.info?;
-        let tie = info.sent_ms_ago == info.received_ms_ago && self.send_queue > 0;
-        Some(info.sent_ms_ago < info.received_ms_ago || tie)
+        let traffic = Traffic {
+            asked_ms_ago: info.sent_ms_ago,
+            answered_ms_ago: info.received_ms_ago,
+            segments: info.sent.zip(info.received),
+        };
+        let told = turns.under_way(Place::Peer(self.peer), (self.local, self.peer), traffic);
+        Some(told.unwrap_or(false) || (traffic.is_within_a_tick() && self.send_queue > 0))
     }
 }
 
@@ -239,7 +252,13 @@ impl Group {
     }
 }
 
-fn put(facts: &mut Facts, sockets: &[Socket], peers: &mut BTreeSet<SocketAddr>, limits: &mut Limits) {
+fn put(
+    facts: &mut Facts,
+    sockets: &[Socket],
+    peers: &mut BTreeSet<SocketAddr>,
+    turns: &mut Turns,
+    limits: &mut Limits,
+) {
     // Of several sockets on one address (reuseport) the fullest tells.
     let mut listeners: BTreeMap<SocketAddr, &Socket> = BTreeMap::new();
     for socket in sockets.iter().filter(|s| s.listening) {
@@ -257,9 +276,9 @@ fn put(facts: &mut Facts, sockets: &[Socket], peers: &mut BTreeSet<SocketAddr>, 
     let mut outbound: BTreeMap<SocketAddr, Group> = peers.iter().map(|peer| (*peer, Group::default())).collect();
     for socket in sockets.iter().filter(|s| !s.listening) {
         if let Some(group) = inbound.get_mut(&socket.local.port()) {
-            group.add(socket, socket.busy(), limits);
+            group.add(socket, socket.busy(turns), limits);
         } else {
-            outbound.entry(socket.peer).or_default().add(socket, socket.waiting(), limits);
+            outbound.entry(socket.peer).or_default().add(socket, socket.waiting(turns), limits);
         }
     }
     for (port, group) in &inbound {
@@ -274,6 +293,7 @@ fn put(facts: &mut Facts, sockets: &[Socket], peers: &mut BTreeSet<SocketAddr>, 
         }
         put_outbound(facts, &peer.to_string(), group, limits);
     }
+    turns.close_reading();
     limits.close_reading();
 }
 
@@ -346,7 +366,7 @@ mod tests {
 
     fn check(sockets: &[Socket], want: Expect) {
         let mut facts = Facts::new("lb", 0);
-        put(&mut facts, sockets, &mut BTreeSet::new(), &mut Limits::default());
+        put(&mut facts, sockets, &mut BTreeSet::new(), &mut Turns::default(), &mut Limits::default());
         want.assert_eq(&facts.listing());
     }
 
@@ -403,11 +423,17 @@ mod tests {
 
     #[test]
     fn a_peer_that_left_shows_zero() {
-        let (mut peers, mut limits) = (BTreeSet::new(), Limits::default());
+        let (mut peers, mut turns, mut limits) = (BTreeSet::new(), Turns::default(), Limits::default());
         let mut facts = Facts::new("lb", 0);
-        put(&mut facts, &[connection("10.0.0.2:5000", "10.0.0.3:80", 1, 2, (0, 0))], &mut peers, &mut limits);
+        put(
+            &mut facts,
+            &[connection("10.0.0.2:5000", "10.0.0.3:80", 1, 2, (0, 0))],
+            &mut peers,
+            &mut turns,
+            &mut limits,
+        );
         facts.begin(1);
-        put(&mut facts, &[], &mut peers, &mut limits);
+        put(&mut facts, &[], &mut peers, &mut turns, &mut limits);
         assert_eq!(facts.value(&m::CONN_OUT, "10.0.0.3:80"), Some(0.0));
         assert_eq!(facts.value(&m::CONN_OUT_RTT, "10.0.0.3:80"), None, "no socket has no round trip time");
     }

@@ -17,6 +17,8 @@ pub(crate) struct Info {
     pub(crate) retransmits: u32,
     /// Segments with data that it sent; none on kernels before 4.6.
     pub(crate) sent: Option<u32>,
+    /// The same of those that it received.
+    pub(crate) received: Option<u32>,
     pub(crate) backoff: u8,
     pub(crate) segment_bytes: u32,
     pub(crate) unacknowledged: u32,
@@ -39,6 +41,7 @@ impl Info {
             rtt_us: u32_at(bytes, 68)?,
             retransmits: u32_at(bytes, 100)?,
             sent: u32_at(bytes, 156),
+            received: u32_at(bytes, 152),
             backoff: *bytes.get(4)?,
             segment_bytes: u32_at(bytes, 16)?,
             unacknowledged: u32_at(bytes, 24)?,

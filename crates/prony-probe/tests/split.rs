@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy knows tests by #[test]; these are their parts")]
 
+use prony_model::stack::Logs;
 use prony_model::{Host, ProcessRef, Sample, Software};
 use prony_probe::{Roots, look};
 use std::fs;
@@ -68,7 +69,8 @@ asyncio.run(main())
 const CONFIG: &str = "worker_processes 1; pid DIR/nginx.pid; error_log DIR/error.log;
 events { worker_connections 64; }
 http {
-  access_log off;
+  log_format times '$request_time $upstream_addr $upstream_response_time';
+  access_log DIR/access.log times;
   client_body_temp_path DIR/t1; proxy_temp_path DIR/t2; fastcgi_temp_path DIR/t3; uwsgi_temp_path DIR/t4; scgi_temp_path DIR/t5;
   keepalive_requests 1000000;
   upstream backend { server 127.0.0.1:8090; keepalive 8; }
@@ -143,10 +145,25 @@ impl Servers {
             ("lb", Host { software: Some(Software::Nginx), process: proxy, ..Host::default() }),
             ("backend", Host { process: pids(self.children[0].id()), ..Host::default() }),
             ("clients", Host { process: pids(std::process::id()), ..Host::default() }),
+            ("by its log", self.by_its_log()),
         ];
         hosts.extend(self.redis.map(|pid| ("cache", Host { process: pids(pid), ..Host::default() })));
         hosts.extend(postgres.map(|pid| ("db", Host { process: pids(pid), ..Host::default() })));
         hosts
+    }
+}
+
+impl Servers {
+    /// The proxy, of which no probe sees a request: it is looked for among the sockets of a process that has none here.
+    fn by_its_log(&self) -> Host {
+        let file = |name| Some(self.folder.path().join(name).display().to_string());
+        Host {
+            software: Some(Software::Nginx),
+            config: file("nginx.conf"),
+            logs: Logs { access: file("access.log"), ..Logs::default() },
+            process: Some(ProcessRef::Pids(vec![1])),
+            ..Host::default()
+        }
     }
 }
 
@@ -361,6 +378,7 @@ fn needs_root_times_are_those_that_the_servers_tell() {
             };
             let seen = Seen::take(&servers);
             whole_requests_are_covered_and_others_are_not(&seen);
+            the_log_tells_the_same_in_thousandths(&seen);
             // A CPU that stalls between the server's clock and the network moves a median, though not three times.
             let agreed = seen.times().iter().filter(|t| !agree(t)).count() == 0
                 || (0..2).any(|_| Seen::take(&servers).times().iter().filter(|t| !agree(t)).count() == 0);
@@ -382,4 +400,21 @@ fn whole_requests_are_covered_and_others_are_not(seen: &Seen) {
     assert!(value("backend", "split.requests", "8091") > 10.0);
     assert!(value("backend", "split.timed", "8091") < 0.4, "{}", value("backend", "split.timed", "8091"));
     assert!(value("clients", "split.calls_timed", "127.0.0.1:8091") < 0.4);
+}
+
+fn the_log_tells_the_same_in_thousandths(seen: &Seen) {
+    let (lb, log) =
+        (|metric, item| seen.value("lb", metric, item), |metric, item| seen.value("by its log", metric, item));
+    assert!(log("split.timed", "access log") > 0.99);
+    let (requests, lines) = (lb("split.requests", "80"), log("split.requests", "access log"));
+    assert!((lines / requests - 1.0).abs() < 0.2, "{requests} requests/s, {lines} lines/s");
+    for (metric, by_log) in [("split.residence", "access log"), ("split.upstream", "127.0.0.1:8090")] {
+        let by_socket = lb(metric, if by_log == "access log" { "80" } else { by_log });
+        let us = log(metric, by_log);
+        // The sockets are timed for a part of the look, the log for all of it.
+        assert!(
+            (us - by_socket).abs() < (0.25 * by_socket).max(1_000.0),
+            "{metric}: log {us} us, sockets {by_socket} us"
+        );
+    }
 }

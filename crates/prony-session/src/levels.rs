@@ -2,7 +2,8 @@
 
 use crate::effort::Effort;
 use crate::machine::{Command, TrialOrder};
-use prony_model::{Level, LoadPlan, Nanos, Purpose, Rate, Run};
+use prony_model::metric::CPU_STEAL;
+use prony_model::{Level, LoadPlan, Nanos, Purpose, Rate, Run, SeriesSet, Window};
 
 /// Below the knee: half of what the stack carried, open loop, so that queues stay short.
 const BELOW: f64 = 0.5;
@@ -49,6 +50,34 @@ fn beyond(base: &LoadPlan, effort: &Effort) -> Command {
     order(Purpose::Level { level: Level::Beyond }, plan, "beyond the knee")
 }
 
+/// Share of a host's CPUs from which what the hypervisor took has disturbed a trial. A guess: half of the dose of an intervention.
+const STOLEN: f64 = 0.1;
+
+/// The newest trial once more, if it is the first of its level and was disturbed: the newer one counts. A stack that is unsteady by
+/// itself, and a machine that always loses its CPUs, show it again.
+pub(crate) fn again(run: &Run) -> Option<Command> {
+    let trial = run.trials.last()?;
+    let Purpose::Level { level } = trial.purpose else { return None };
+    let first = run.trials.iter().filter(|t| t.purpose == Purpose::Level { level }).count() == 1;
+    let unsteady = trial.result.gates.iter().any(|gate| gate.name == "steady" && !gate.held);
+    let why = match (unsteady, is_robbed(run, trial.window)) {
+        (_, true) => "the hypervisor took its CPUs",
+        (true, false) => "it was not steady",
+        (false, false) => return None,
+    };
+    let whole = !trial.result.interrupted && trial.result.completed > 0;
+    (first && whole).then(|| order(Purpose::Level { level }, trial.plan.clone(), &format!("again: {why}")))
+}
+
+/// Whether the hypervisor took much of the CPUs of a host.
+fn is_robbed(run: &Run, window: Window) -> bool {
+    let stolen = |host: &String| {
+        let cpus = run.series.items(host, &CPU_STEAL).filter_map(|(_, points)| SeriesSet::rate(points, window));
+        cpus.fold((0.0, 0.0), |(sum, count), stolen| (sum + stolen, count + 1.0))
+    };
+    run.stack.host.keys().map(stolen).any(|(sum, count)| sum > STOLEN * count && count > 0.0)
+}
+
 /// The plan with other times.
 pub(crate) fn timed(base: &LoadPlan, settle: Nanos, duration: Nanos) -> LoadPlan {
     LoadPlan { warmup: settle, duration, ..base.clone() }
@@ -64,6 +93,7 @@ mod tests {
     use super::*;
     use crate::testing::{MadeRun, plan};
     use expect_test::{Expect, expect};
+    use prony_model::load::Gate;
 
     /// The trials after one at the level At that carried 1,000 requests/s.
     fn check(rate: Option<Rate>, want: Expect) {
@@ -90,6 +120,29 @@ mod tests {
             load curve, 90 %: 900/s, 8 connections, 2s
         "#]],
         );
+    }
+
+    #[test]
+    fn a_level_that_was_disturbed_is_run_once_more() {
+        let level = |run: MadeRun| run.trial(Purpose::Level { level: Level::At }, 1000.0);
+        let why = |run: &Run| match again(run)? {
+            Command::Trial(order) => Some(order.label),
+            other => panic!("{other:?} is no trial"),
+        };
+        let gate = |held| Gate { name: "steady".into(), held, detail: String::new(), generator_limited: false };
+        let mut steady = level(MadeRun::of("[host.lb]\n")).shows(&CPU_STEAL, "0", 0.05);
+        steady.run.trials[0].result.gates = vec![gate(true)];
+        assert_eq!(why(&steady.run), None);
+        let mut disturbed = steady;
+        disturbed.run.trials[0].result.gates = vec![gate(false)];
+        assert_eq!(why(&disturbed.run).as_deref(), Some("again: it was not steady"));
+        let mut again = level(disturbed);
+        again.run.trials[1].result.gates = vec![gate(false)];
+        assert_eq!(why(&again.run), None, "a stack that is unsteady by itself");
+        assert!(again.run.is_superseded(&again.run.trials[0]) && !again.run.is_superseded(&again.run.trials[1]));
+        let robbed = level(MadeRun::of("[host.lb]\n")).shows(&CPU_STEAL, "0", 0.3);
+        assert_eq!(why(&robbed.run).as_deref(), Some("again: the hypervisor took its CPUs"));
+        assert_eq!(why(&robbed.trial(Purpose::Curve, 1000.0).run), None, "a point of the curve is one of several");
     }
 
     #[test]

@@ -297,6 +297,9 @@ impl Session {
         let warmup = trial.purpose == Purpose::Warmup;
         let reason = silent.then(|| no_answer(&trial));
         self.run.trials.push(trial);
+        if let Some(again) = levels::again(&self.run) {
+            self.queue.push_front(again);
+        }
         if !self.looks_next() {
             self.events.extend(cells::seen(&self.run).map(|seen| Event::CellDone { seen: Box::new(seen) }));
         }

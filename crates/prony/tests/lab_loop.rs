@@ -2,16 +2,8 @@
 
 mod prony;
 
-use prony::{prony_at, root, scratch};
+use prony::{alone, prony_at, root, scratch};
 use serde_json::Value;
-
-/// One lab at a time: two would take each other's CPUs.
-static MACHINE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    // A test that failed has left nothing behind that matters to the next one.
-    MACHINE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))

@@ -5,11 +5,11 @@
 
 mod prony;
 
-use prony::{Said, prony};
+use prony::{Said, alone, prony};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -75,12 +75,6 @@ fn serve(mut stream: TcpStream, manner: Manner, begun: Instant, free: &Queue) {
             return;
         }
     }
-}
-
-/// Searches of one test must not take the CPUs from those of another: a generator that comes too late is the limit itself.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A search that strangers on this machine made the generator's is repeated; it says so rightly, and nothing of the stack. None

@@ -2,17 +2,9 @@
 
 mod prony;
 
-use prony::{prony_under, root, scratch};
+use prony::{alone, experiments, prony_under, root, scratch};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-
-/// One lab at a time: two would take each other's CPUs.
-static MACHINE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    // A test that failed has left nothing behind that matters to the next one.
-    MACHINE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
+use std::path::Path;
 
 /// The cells of a rehearsal: what each is called, how it went and why; and the exit code. The whole ends after two minutes.
 fn rehearsed(file: &Path) -> (Vec<[String; 3]>, i32) {
@@ -42,15 +34,9 @@ fn needs_root_every_ready_experiment_works() {
         return;
     }
     let _alone = alone();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-    let entries = std::fs::read_dir(&folder).expect("the folder is part of the project").flatten();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    files.retain(|path| path.extension().is_some_and(|end| end == "toml"));
-    files.sort();
-    assert!(files.len() >= 24, "{files:?}");
     // All are tried before any is complained of.
     let mut wrong = Vec::new();
-    for file in &files {
+    for file in &experiments() {
         let name = file.file_stem().expect("it has a name").to_string_lossy().into_owned();
         let (cells, _) = rehearsed(file);
         assert!(cells.len() > 1, "{name} compares nothing: {cells:?}");

@@ -3,13 +3,13 @@
 //! A process of the hop may open no more files or sockets.
 //!
 //! ## What it sees
-//! Error-log lines `(24: Too many open files)` per request.
+//! Error-log lines `(24: Too many open files)`.
 //!
 //! ## Why it limits
 //! accept() and socket() fail; requests fail or wait.
 //!
 //! ## Evidence
-//! Lines per request, and how near the fullest process is to its limit.
+//! Lines per second, clients that are not let in, and how near the fullest process is to its limit.
 //!
 //! ## What it is not
 //! Descriptors below 80 % of the limit in every process.
@@ -20,13 +20,14 @@
 //! ## References
 //! getrlimit(2) RLIMIT_NOFILE.
 
+use super::worker_connections_exhausted::{SHARE_UNKNOWN, turned_away};
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, removal_or,
     ruled_out,
 };
 use crate::facts::Hop;
 use prony_model::metric::{ERROR_LOG_NO_DESCRIPTORS, PROC_DESCRIPTOR_LIMIT, PROC_DESCRIPTORS};
-use prony_model::{Gap, KnobId, Level, NginxDirective};
+use prony_model::{Gap, KnobId, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "file-descriptors-exhausted",
@@ -38,25 +39,26 @@ pub(super) const CAUSE: Cause = Cause {
     source: include_str!("file_descriptors_exhausted.rs"),
 };
 
-/// Lines per request from which it matters. A guess: one in a thousand is the usual error budget.
-const LINES_PER_REQUEST: f64 = 0.001;
+/// Lines per second from which it matters: a worker of nginx that cannot accept writes one and tries again after half a second
+/// (`accept_mutex_delay`).
+const LINES_PER_S: f64 = 0.2;
 /// What is tried. A guess: two for each of 30,000 clients.
 const DESCRIPTORS: &str = "65536";
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
-    let lines = hop.per_request(&ERROR_LOG_NO_DESCRIPTORS)?;
-    if lines.value < LINES_PER_REQUEST {
-        return ruled_out(&lines, LINES_PER_REQUEST, "guess", "no process complains of too many open files");
+    let lines = hop.summary(&ERROR_LOG_NO_DESCRIPTORS)?;
+    if lines.value < LINES_PER_S {
+        return ruled_out(&lines, LINES_PER_S, "guess", "no process complains of too many open files");
     }
-    let share = lines.value.min(1.0).max(hop.at(Level::At)?.trial.result.error_share());
+    let per_request = hop.per_request(&ERROR_LOG_NO_DESCRIPTORS)?.value.min(1.0);
+    let share = per_request.max(turned_away(hop)?).max(SHARE_UNKNOWN);
     let more = nginx_knob(hop, KnobId::NginxDirective(NginxDirective::WorkerRlimitNofile), DESCRIPTORS);
     let claim = format!("processes of {} may open no more files", hop.name);
     let fill = hop.fact("proc.descriptors / limit, fullest worker", "share", |r| {
         let fill = |pid: &&str| Ok(r.one(&PROC_DESCRIPTORS, pid)? / r.one(&PROC_DESCRIPTOR_LIMIT, pid)?);
         hop.workers().iter().map(fill).try_fold(0.0, |most, fill: Result<f64, Gap>| Ok(f64::max(most, fill?)))
     });
-    Finding::new(lines, LINES_PER_REQUEST, "guess", &claim, share)
-        .rising(hop.summary(&ERROR_LOG_NO_DESCRIPTORS))
+    Finding::new(lines, LINES_PER_S, "guess", &claim, share)
         .and(fill, "how full the fullest worker is")
         .mend("raise worker_rlimit_nofile, and LimitNOFILE of the unit", more.clone())
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
@@ -78,7 +80,9 @@ mod tests {
     fn fires_silent_border() {
         assert!((score(CAUSE.id, "lb", &lab(0.4)) - 0.4).abs() < 1e-6);
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
-        assert_eq!(score(CAUSE.id, "lb", &lab(0.0009)), 0.0);
+        let few = |per_s: f64| Lab::healthy().per_second("lb", &ERROR_LOG_NO_DESCRIPTORS, "", per_s);
+        assert_eq!(score(CAUSE.id, "lb", &few(0.1)), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &few(2.0)), SHARE_UNKNOWN, "one worker that cannot accept");
     }
 
     proptest! {

@@ -3,8 +3,8 @@
 //! The application stands still for moments: a garbage collector or the like stops all of its threads.
 //!
 //! ## What it sees
-//! Stretches of 50 ms or more in which the host sends nothing although requests come in all the time, and requests that
-//! lie unread there meanwhile.
+//! Stretches of 50 ms or more in which the host sends nothing although it has requests: they lie unread there, or stay there most of
+//! their time while its processes are busy all the same.
 //!
 //! ## Why it limits
 //! Nothing is served in a pause, and what came in waits for its end: the tail of the response times is the pause.
@@ -14,8 +14,8 @@
 //!
 //! ## What it is not
 //! A quota of CPU time that stops the processes: `cpu-quota-throttled`. Hosts behind or before it, which have nothing
-//! to do meanwhile: requests lie unread at none of them. Little load, in which gaps are natural. Retransmission
-//! timeouts.
+//! to do meanwhile: requests lie unread at none of them, and stay elsewhere. Little load, in which gaps are natural.
+//! Retransmission timeouts. Requests that wait inside for somebody else: then its processes are idle.
 //!
 //! ## Fix
 //! Another collector or its settings, a smaller heap of long-lived objects, less garbage per request.
@@ -28,7 +28,7 @@ use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, predicted_gain, ruled_out,
 };
 use crate::facts::{Fact, Hop};
-use crate::sessions::runs_code;
+use crate::sessions::{BUSY_PROCESS, cpus_per_process, runs_code};
 use prony_model::metric::{CGROUP_THROTTLED_TIME, CONN_IN_UNREAD, LOOK_PAUSE_LONGEST, LOOK_PAUSED};
 use prony_model::{Gap, Level};
 
@@ -50,6 +50,9 @@ const RATE_MIN: f64 = 100.0;
 /// Requests unread, over those in flight times the share of pauses: 1 where they come in evenly and lie there. A guess.
 const UNREAD: f64 = 0.3;
 
+/// Share of the time of requests that they stay at the hop, from which it has something to do at any moment. A guess.
+const STAYS: f64 = 0.5;
+
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if !runs_code(hop) {
         return does_not_apply(hop, "runs no code of the application");
@@ -70,7 +73,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     let unread = hop.summary(&CONN_IN_UNREAD)?;
     let border = UNREAD * paused.value * hop.at(Level::At)?.in_flight()?;
-    if unread.value < border {
+    let busy = cpus_per_process(hop)?;
+    let works_on = busy.value >= BUSY_PROCESS && hop.held()?.share >= STAYS;
+    if unread.value < border && !works_on {
         return ruled_out(&unread, border, "guess", "nothing lies unread: it has nothing to do in the pauses");
     }
     let share = paused.value.min(1.0);
@@ -82,9 +87,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     Finding::new(paused, PAUSED, "guess", &claim, share)
         .and(longest, "the longest of them")
         .and(Ok(unread.clone()), "requests lie unread")
+        .and(Ok(busy.clone()), "what its processes use all the same")
         .mend("another collector or its settings, a smaller heap of long-lived objects, less garbage per request", None)
         .gaining(predicted_gain(hop, share))
-        .rising(Ok(unread))
+        .rising(Ok(if unread.value < border { busy } else { unread }))
         .tested_by(dose)
         .fires()
 }
@@ -113,9 +119,14 @@ mod tests {
         assert_eq!(score(CAUSE.id, "app", &lab(0.049)), 0.0, "border");
         assert!(score(CAUSE.id, "app", &lab(0.051)) > 0.0, "border");
         let silent = |lab: Lab, why: &str| assert_eq!(score(CAUSE.id, "app", &lab), 0.0, "{why}");
-        silent(lab(0.4).gauge("app", &CONN_IN_UNREAD, "80", 1.0), "nothing lies unread");
+        silent(
+            lab(0.4).queueing(900.0).gauge("app", &CONN_IN_UNREAD, "80", 1.0),
+            "nothing lies unread, and it is idle",
+        );
         silent(lab(0.4).per_second("app", &CGROUP_THROTTLED_TIME, "", 0.4), "a quota");
         silent(lab(0.4).throughput(90.0), "little load");
+        let collecting = lab(0.4).gauge("app", &CONN_IN_UNREAD, "80", 1.0);
+        assert!(score(CAUSE.id, "app", &collecting) > 0.3, "all were read, and it works on something else");
         let run = Lab::chain().run();
         assert!(check(&Hop { run: &run, name: "app" }).is_err(), "no close look");
     }

@@ -33,7 +33,10 @@ use crate::cause::{
 };
 use crate::facts::{Hop, Reader};
 use crate::sessions::keeps_data;
-use prony_model::metric::{PRICE_CONNECT, TCP_ACTIVE_OPENS, TCP_IN_SEGMENTS, TCP_OUT_SEGMENTS, TCP_PASSIVE_OPENS};
+use prony_model::metric::{
+    LOOK_UPSTREAM_FAILURES, LOOK_UPSTREAM_TRIES, PRICE_CONNECT, TCP_ACTIVE_OPENS, TCP_IN_SEGMENTS, TCP_OUT_SEGMENTS,
+    TCP_PASSIVE_OPENS,
+};
 use prony_model::{Gap, Knob, KnobId, Level};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -71,7 +74,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if opens.value < OPENS_PER_REQUEST {
         return ruled_out(&opens, OPENS_PER_REQUEST, ORIGIN, "connections to the servers are kept");
     }
-    let share = connection_share(hop, opens.value)?;
+    let due = opens.value - failed_tries(hop);
+    if due < OPENS_PER_REQUEST {
+        let claim = "connections are kept, except those on which an answer failed";
+        return ruled_out(&opens, opens.value - due + OPENS_PER_REQUEST, ORIGIN, claim);
+    }
+    let share = connection_share(hop, due)?;
     if share < SHARE_MIN {
         return ruled_out(&opens, OPENS_PER_REQUEST, ORIGIN, "opening connections costs under 2 % of the limit");
     }
@@ -87,6 +95,13 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .rising(hop.summary(&TCP_ACTIVE_OPENS))
         .tested_by(if cpu_is_full(hop)? { Dose::Cpu } else { Dose::Removal })
         .fires()
+}
+
+/// Tries per request that failed: a proxy drops the connection with the answer that it does not pass on.
+fn failed_tries(hop: &Hop<'_>) -> f64 {
+    let failed =
+        |item: &&str| Some(hop.look(&LOOK_UPSTREAM_TRIES, item).ok()? * hop.look(&LOOK_UPSTREAM_FAILURES, item).ok()?);
+    hop.items(&LOOK_UPSTREAM_TRIES).iter().filter_map(failed).sum()
 }
 
 /// The knob by which each worker keeps as many connections as it has requests in flight.
@@ -176,6 +191,18 @@ mod tests {
         assert_eq!(score(CAUSE.id, "s1", &lab(4_980.0)), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(5_050.0 * 0.049)), 0.0, "border");
         assert!(score(CAUSE.id, "lb", &lab(5_050.0 * 0.06)) > 0.0, "border");
+    }
+
+    #[test]
+    fn connections_on_which_an_answer_failed_are_not_missed() {
+        let failing = |opens_per_request: f64| {
+            let lab = lab(5_050.0 * opens_per_request);
+            ["10.77.0.11:80", "10.77.0.12:80"].into_iter().fold(lab, |lab, server| {
+                lab.gauge("lb", &LOOK_UPSTREAM_TRIES, server, 0.75).gauge("lb", &LOOK_UPSTREAM_FAILURES, server, 0.5)
+            })
+        };
+        assert_eq!(score(CAUSE.id, "lb", &failing(0.5)), 0.0, "retries open them");
+        assert!(score(CAUSE.id, "lb", &failing(1.5)) > 0.3, "each try opens one");
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, ruled_out,
 };
 use crate::facts::Hop;
-use prony_model::metric::{CONN_IN, ERROR_LOG_NO_WORKER_CONNECTIONS};
+use prony_model::metric::{CONN_IN, ERROR_LOG_NO_WORKER_CONNECTIONS, LISTEN_QUEUE};
 use prony_model::{Gap, Knob, KnobId, Level};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -44,17 +44,15 @@ const LINES_PER_S: f64 = 0.2;
 /// What is proposed at least: some slots are of listening sockets and of nginx itself. A guess.
 const CONNECTIONS_LEAST: u64 = 1024;
 /// What is explained when only the line is known. A guess.
-const SHARE_UNKNOWN: f64 = 0.3;
+pub(super) const SHARE_UNKNOWN: f64 = 0.3;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let lines = hop.summary(&ERROR_LOG_NO_WORKER_CONNECTIONS)?;
     if lines.value < LINES_PER_S {
         return ruled_out(&lines, LINES_PER_S, "guess", "no worker complains of too few connections");
     }
-    let at = hop.at(Level::At)?;
-    let wanted = f64::from(at.trial.plan.connections);
-    let missing = if hop.is_entry() { at.sum(&CONN_IN).map_or(0.0, |held| 1.0 - held / wanted) } else { 0.0 };
-    let share = missing.max(at.trial.result.error_share()).max(SHARE_UNKNOWN);
+    let wanted = f64::from(hop.at(Level::At)?.trial.plan.connections);
+    let share = turned_away(hop)?.max(SHARE_UNKNOWN);
     let claim = format!("workers of {} have no connection slot left", hop.name);
     Finding::new(lines, LINES_PER_S, "guess", &claim, share)
         .and(hop.summary(&CONN_IN), "client connections that it holds")
@@ -62,6 +60,16 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
         .tested_by(Dose::Removal)
         .fires()
+}
+
+/// Share of the clients that are not let in, or whose requests fail.
+pub(super) fn turned_away(hop: &Hop<'_>) -> Result<f64, Gap> {
+    let at = hop.at(Level::At)?;
+    let wanted = f64::from(at.trial.plan.connections);
+    let missing = at.sum(&CONN_IN).map_or(0.0, |held| 1.0 - held / wanted);
+    let queued = at.sum(&LISTEN_QUEUE).map_or(0.0, |queued| queued / wanted);
+    let outside = if hop.is_entry() { missing.max(queued).min(1.0) } else { 0.0 };
+    Ok(outside.max(at.trial.result.error_share()))
 }
 
 /// Room for all clients at one worker, twice: to clients and to servers, and as much again.

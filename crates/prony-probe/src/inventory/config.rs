@@ -124,7 +124,7 @@ fn nginx(text: &str) -> Settings {
 }
 
 /// The statements of an nginx configuration, each as its words; a block's head is one.
-fn statements(text: &str) -> Vec<Vec<String>> {
+pub(crate) fn statements(text: &str) -> Vec<Vec<String>> {
     let (mut all, mut words, mut word) = (Vec::new(), Vec::new(), String::new());
     let mut quote = None;
     let mut comment = false;

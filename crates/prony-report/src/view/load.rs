@@ -29,6 +29,7 @@ pub(super) fn curve(run: &Run, cpu_host: Option<&str>) -> Vec<CurvePoint> {
     let mut points: Vec<CurvePoint> = run
         .trials
         .iter()
+        .filter(|trial| !run.is_superseded(trial))
         .filter_map(|trial| {
             let (level, label) = match &trial.purpose {
                 Purpose::Level { level } => (Some(level_name(*level)), names::level(*level).to_string()),

@@ -5,7 +5,9 @@
 use prony_model::CpuList;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -54,6 +56,24 @@ pub fn root(what: &str) -> bool {
         eprintln!("skipped: {what} needs root");
     }
     root
+}
+
+/// The machine for this test alone: two that load it at the same time would disturb each other. A test that failed has left nothing
+/// behind that matters to the next one.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The ready experiments, in the order of their names.
+pub fn experiments() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let entries = std::fs::read_dir(&folder).expect("the folder is part of the project").flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|end| end == "toml"));
+    files.sort();
+    assert!(files.len() >= 24, "{files:?}");
+    files
 }
 
 /// Programs that use all of a CPU. Gone when dropped.

@@ -1,0 +1,331 @@
+//! How long requests took by the hop's own access log, where the deep look cannot time them.
+//!
+//! From `$request_time` and `$upstream_response_time` of nginx, by the `log_format` of its configuration, and from the timers of
+//! HAProxy's `option httplog`. Both tell thousandths of a second, so only means are taken. Keeps no line. Invariant: a line that does
+//! not fit its format counts as a request and is not timed.
+
+use crate::fact_file::read_once;
+use crate::facts::Facts;
+use crate::inventory::statements;
+use prony_model::metric::{self as m, SPLIT_BY_LOG};
+use prony_model::{Host, Software};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Instant;
+
+/// The newest lines that are read: some 1000.
+const TAIL_BYTES: u64 = 256 << 10;
+/// With fewer lines a mean of thousandths says little. A guess.
+const LINES_MIN: f64 = 20.0;
+/// Upstreams that are told apart.
+const UPSTREAMS_MAX: usize = 64;
+
+/// The log of one look.
+#[derive(Debug)]
+pub(crate) struct LogTimes {
+    file: File,
+    format: Format,
+    /// When it first grew while it was looked at, and its size then.
+    first: Option<(Instant, u64)>,
+    /// When it last grew, and its size since.
+    last: (Instant, u64),
+}
+
+/// What a line means.
+#[derive(Clone, Debug, PartialEq)]
+enum Format {
+    Nginx(Vec<Piece>),
+    Haproxy,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Piece {
+    Text(String),
+    Variable(String),
+}
+
+/// One line: seconds from the request to its answer, and what was waited for.
+#[derive(Clone, Debug, PartialEq)]
+struct Line {
+    seconds: f64,
+    upstreams: Vec<(String, f64)>,
+}
+
+impl LogTimes {
+    /// None where the stack names no log, or the log does not tell times.
+    pub(crate) fn begin(host: &Host) -> Option<Self> {
+        let log = host.logs.access.as_deref()?;
+        let format = match host.software? {
+            Software::Nginx => nginx(&read_once(Path::new(host.config.as_deref()?)).ok()?, log)?,
+            Software::Haproxy => Format::Haproxy,
+            Software::Postgres | Software::Redis | Software::Other => return None,
+        };
+        let file = File::open(log).ok()?;
+        let size = file.metadata().ok()?.len();
+        Some(Self { file, format, first: None, last: (Instant::now(), size) })
+    }
+
+    /// Looks whether it grew. A server that buffers its log writes many lines at once, so the time between two growths counts, not
+    /// that of the look.
+    pub(crate) fn tick(&mut self) {
+        let Ok(size) = self.file.metadata().map(|meta| meta.len()) else { return };
+        if size != self.last.1 {
+            self.last = (Instant::now(), size);
+            self.first.get_or_insert(self.last);
+        }
+    }
+
+    /// Puts the times under the names of the deep look's.
+    pub(crate) fn put(self, facts: &mut Facts) {
+        let Some((begun, from)) = self.first.filter(|(_, from)| *from < self.last.1) else { return };
+        let (ended, to) = self.last;
+        let start = from.max(to.saturating_sub(TAIL_BYTES));
+        let mut tail = vec![0; (to - start) as usize];
+        let Ok(read) = self.file.read_at(&mut tail, start) else { return };
+        let whole = String::from_utf8_lossy(&tail[..read]);
+        let seconds = (ended - begun).as_secs_f64() * read as f64 / (to - from) as f64;
+        // A growth may end within a line.
+        put_lines(facts, whole.lines().map(|line| self.format.line(line)), seconds);
+    }
+}
+
+fn put_lines(facts: &mut Facts, lines: impl Iterator<Item = Option<Line>>, seconds: f64) {
+    let (mut seen, mut timed, mut total_s) = (0.0, 0.0, 0.0);
+    let mut waits: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    for line in lines {
+        seen += 1.0;
+        let Some(line) = line else { continue };
+        (timed, total_s) = (timed + 1.0, total_s + line.seconds);
+        for (upstream, wait_s) in line.upstreams {
+            if waits.len() < UPSTREAMS_MAX || waits.contains_key(&upstream) {
+                let (calls, total_s) = waits.entry(upstream).or_default();
+                (*calls, *total_s) = (*calls + 1.0, *total_s + wait_s);
+            }
+        }
+    }
+    if timed < LINES_MIN || seconds <= 0.0 {
+        return;
+    }
+    facts.put(&m::SPLIT_REQUESTS, SPLIT_BY_LOG, seen / seconds);
+    facts.put(&m::SPLIT_TIMED, SPLIT_BY_LOG, timed / seen);
+    facts.put(&m::SPLIT_RESIDENCE, SPLIT_BY_LOG, total_s / timed * 1e6);
+    for (upstream, (calls, total_s)) in waits {
+        facts.put(&m::SPLIT_CALLS, &upstream, calls / seconds);
+        facts.put(&m::SPLIT_CALLS_TIMED, &upstream, 1.0);
+        facts.put(&m::SPLIT_UPSTREAM, &upstream, total_s / calls * 1e6);
+    }
+}
+
+/// The format of `log` in a configuration of nginx, if it tells how long a request took.
+fn nginx(config: &str, log: &str) -> Option<Format> {
+    let statements = statements(config);
+    let written = statements.iter().find(|words| words[0] == "access_log" && words.get(1).is_some_and(|w| w == log))?;
+    let name = written.get(2)?;
+    let format = statements.iter().find(|words| words[0] == "log_format" && words.get(1) == Some(name))?;
+    let pieces = pieces(&format[2..].iter().filter(|word| !word.starts_with("escape=")).cloned().collect::<String>());
+    let tells = |name: &str| pieces.iter().any(|piece| matches!(piece, Piece::Variable(v) if v == name));
+    tells("request_time").then(|| Format::Nginx(pieces.clone()))
+}
+
+/// Text and variables, `$name` or `${name}`.
+fn pieces(format: &str) -> Vec<Piece> {
+    let mut parts = format.split('$');
+    let mut pieces: Vec<Piece> = parts.next().map(|text| Piece::Text(text.to_string())).into_iter().collect();
+    for part in parts {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let (name, text) = match part.strip_prefix('{').and_then(|braced| braced.split_once('}')) {
+            Some(braced) => braced,
+            None => part.split_at(part.find(|c| !is_name(c)).unwrap_or(part.len())),
+        };
+        pieces.extend([Piece::Variable(name.to_string()), Piece::Text(text.to_string())]);
+    }
+    pieces.retain(|piece| *piece != Piece::Text(String::new()));
+    pieces
+}
+
+impl Format {
+    fn line(&self, line: &str) -> Option<Line> {
+        match self {
+            Self::Nginx(pieces) => nginx_line(pieces, line),
+            Self::Haproxy => haproxy_line(line),
+        }
+    }
+}
+
+fn nginx_line(pieces: &[Piece], line: &str) -> Option<Line> {
+    let mut rest = line;
+    let (mut seconds, mut addresses, mut times) = (None, "", "");
+    for (i, piece) in pieces.iter().enumerate() {
+        let name = match piece {
+            Piece::Text(text) => {
+                rest = rest.strip_prefix(text.as_str())?;
+                continue;
+            }
+            Piece::Variable(name) => name,
+        };
+        let end = match pieces.get(i + 1) {
+            Some(Piece::Text(next)) => rest.find(next.as_str())?,
+            Some(Piece::Variable(_)) => return None,
+            None => rest.len(),
+        };
+        let value;
+        (value, rest) = rest.split_at(end);
+        match name.as_str() {
+            "request_time" => seconds = value.parse::<f64>().ok(),
+            "upstream_addr" => addresses = value,
+            "upstream_response_time" => times = value,
+            _ => {}
+        }
+    }
+    // `, ` stands between tries, ` : ` between groups of upstreams; `-` for what was not asked or did not answer.
+    let tries = |list: &str| list.split([',', ':']).map(|s| s.trim().to_string()).collect::<Vec<_>>();
+    let addresses: Vec<String> = addresses.split(", ").flat_map(|a| a.split(" : ")).map(str::to_string).collect();
+    let named = |i: usize| addresses.get(i).filter(|a| !a.is_empty() && *a != "-").cloned();
+    let waits = tries(times)
+        .into_iter()
+        .enumerate()
+        .filter_map(|(i, time)| Some((named(i).unwrap_or_else(|| "upstreams".to_string()), time.parse::<f64>().ok()?)));
+    let upstreams = waits.filter(|(_, wait)| wait.is_finite() && *wait >= 0.0).collect();
+    let seconds = seconds.filter(|s| s.is_finite() && *s >= 0.0)?;
+    Some(Line { seconds, upstreams })
+}
+
+/// `TR/Tw/Tc/Tr/Ta` in milliseconds, behind `backend/server` (HAProxy, configuration manual, 8.2.3): the request is read, waits in the
+/// queue, connects, waits for the first byte of the answer; all of it. -1 stands for what was not reached.
+fn haproxy_line(line: &str) -> Option<Line> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let timers = |word: &str| {
+        let times: Vec<f64> =
+            word.split('/').map(|t| t.trim_start_matches('+').parse()).collect::<Result<_, _>>().ok()?;
+        <[f64; 5]>::try_from(times).ok()
+    };
+    let (at, [read, _, connect, answer, all]) =
+        words.iter().enumerate().find_map(|(i, word)| Some((i, timers(word)?)))?;
+    let server = at.checked_sub(1).map(|before| words[before].to_string())?;
+    if read < 0.0 || all < read {
+        return None;
+    }
+    let waited = (connect >= 0.0 && answer >= 0.0).then_some((server, (connect + answer) / 1e3));
+    Some(Line { seconds: (all - read) / 1e3, upstreams: waited.into_iter().collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+    use std::io::Write;
+    use std::time::Duration;
+
+    const CONFIG: &str = r#"http {
+        log_format main escape=json '{"time":"$time_iso8601","rt":$request_time,'
+            '"upstream":"$upstream_addr","urt":"$upstream_response_time","agent":"${http_user_agent}"}';
+        log_format short '$remote_addr "$request" $status';
+        access_log /var/log/access.log main buffer=64k;
+        access_log /var/log/short.log short;
+    }"#;
+
+    fn line(rt: &str, upstream: &str, urt: &str) -> String {
+        format!(
+            r#"{{"time":"2026-11-22T09:00:00+00:00","rt":{rt},"upstream":"{upstream}","urt":"{urt}","agent":"a, \"b\""}}"#
+        )
+    }
+
+    fn told(lines: impl Iterator<Item = Option<Line>>, seconds: f64) -> String {
+        let mut facts = Facts::new("lb", 0);
+        put_lines(&mut facts, lines, seconds);
+        facts.listing()
+    }
+
+    #[test]
+    fn nginx_tells_its_own_time_and_that_of_each_upstream() {
+        let format = nginx(CONFIG, "/var/log/access.log").unwrap();
+        let lines = [
+            line("0.010", "10.0.0.3:80", "0.006"),
+            line("0.020", "10.0.0.4:80, 10.0.0.3:80", "0.008, 0.010"),
+            line("0.000", "-", "-"),
+            "half a line".to_string(),
+        ];
+        let all = lines.iter().cycle().take(40).map(|line| format.line(line));
+        expect![[r#"
+            split.requests [access log] 20
+            split.timed [access log] 0.75
+            split.residence [access log] 10000
+            split.calls [10.0.0.3:80] 10
+            split.calls_timed [10.0.0.3:80] 1
+            split.upstream [10.0.0.3:80] 8000
+            split.calls [10.0.0.4:80] 5
+            split.calls_timed [10.0.0.4:80] 1
+            split.upstream [10.0.0.4:80] 8000
+        "#]]
+        .assert_eq(&told(all, 2.0));
+    }
+
+    #[test]
+    fn a_log_without_times_tells_none() {
+        assert_eq!(nginx(CONFIG, "/var/log/short.log"), None);
+        assert_eq!(nginx(CONFIG, "/var/log/other.log"), None, "another server's");
+        let format = nginx(CONFIG, "/var/log/access.log").unwrap();
+        let few = std::iter::repeat_n(format.line(&line("0.010", "-", "-")), 19);
+        assert_eq!(told(few, 2.0), "", "19 lines are too few");
+    }
+
+    #[test]
+    fn haproxy_tells_them_by_its_timers() {
+        let check = |line: &str, want: Expect| want.assert_eq(&format!("{:?}", haproxy_line(line)));
+        let head = "haproxy[14389]: 10.0.1.2:33317 [06/Feb/2026:12:14:14.655] http-in static/srv1";
+        let tail = r#"200 2750 - - ---- 1/1/1/1/0 0/0 "GET / HTTP/1.1""#;
+        check(
+            &format!("{head} 10/0/30/69/109 {tail}"),
+            expect![[r#"Some(Line { seconds: 0.099, upstreams: [("static/srv1", 0.099)] })"#]],
+        );
+        check(&format!("{head} 10/5/-1/-1/+45 {tail}"), expect!["Some(Line { seconds: 0.035, upstreams: [] })"]);
+        check("haproxy[1]: Server static/srv1 is UP", expect!["None"]);
+    }
+
+    #[test]
+    fn what_was_written_before_the_look_does_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, config) = (folder.path().join("access.log"), folder.path().join("nginx.conf"));
+        let text = CONFIG.replace("/var/log/access.log", log.to_str().unwrap());
+        std::fs::write(&config, text).unwrap();
+        std::fs::write(&log, format!("{}\n", line("9.000", "-", "-")).repeat(100)).unwrap();
+        let host = Host {
+            software: Some(Software::Nginx),
+            config: Some(config.display().to_string()),
+            logs: prony_model::stack::Logs { access: Some(log.display().to_string()), error: None },
+            ..Host::default()
+        };
+        let mut times = LogTimes::begin(&host).unwrap();
+        let mut file = File::options().append(true).open(&log).unwrap();
+        for _ in 0..3 {
+            file.write_all(format!("{}\n", line("0.010", "-", "-")).repeat(50).as_bytes()).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+            times.tick();
+        }
+        let mut facts = Facts::new("lb", 0);
+        times.put(&mut facts);
+        assert_eq!(facts.value(&m::SPLIT_RESIDENCE, SPLIT_BY_LOG), Some(10_000.0));
+        let rate = facts.value(&m::SPLIT_REQUESTS, SPLIT_BY_LOG).unwrap();
+        assert!(rate > 100.0 && rate < 2_500.0, "50 lines each 20 ms or more: {rate}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_panics(line in "([0-9./+-]{0,12}|static/srv1|\"urt\":|\\PC| ){0,30}", format in "(\\$[a-z_]{0,20}|\\$\\{|\\}|\\PC){0,10}") {
+            let _ = haproxy_line(&line);
+            let pieces = pieces(&format);
+            let _ = nginx_line(&pieces, &line);
+        }
+
+        #[test]
+        fn a_line_is_taken_apart_as_it_was_written(rt in 0u32..100_000, urt in 0u32..100_000) {
+            let format = nginx(CONFIG, "/var/log/access.log").unwrap();
+            let (rt, urt) = (f64::from(rt) / 1e3, f64::from(urt) / 1e3);
+            let read = format.line(&line(&format!("{rt:.3}"), "10.0.0.3:80", &format!("{urt:.3}"))).unwrap();
+            prop_assert_eq!(read, Line { seconds: rt, upstreams: vec![("10.0.0.3:80".to_string(), urt)] });
+        }
+    }
+}
