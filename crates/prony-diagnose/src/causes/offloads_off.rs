@@ -104,7 +104,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 fn split(hop: &Hop<'_>, direction: &Direction, interface: &str) -> Option<(Fact, f64, String)> {
     let at = hop.at(Level::At).ok()?;
     let is_off = |feature: &&&str| at.one(&IF_OFFLOAD, &format!("{interface} {feature}")).is_ok_and(|on| on < 0.5);
-    let off = direction.features.iter().find(is_off)?;
+    let off = direction.features.iter().find(is_off).filter(|off| **off != "gro" || !is_virtual(hop, interface))?;
     let (bytes, packets) = (at.one(direction.bytes, interface).ok()?, at.one(direction.packets, interface).ok()?);
     let mtu = at.one(&IF_MTU, interface).unwrap_or(MTU);
     if bytes / at.requests().ok()? < BULK_BYTES || bytes / packets.max(1.0) > mtu + FRAME_BYTES {
@@ -119,6 +119,13 @@ fn split(hop: &Hop<'_>, direction: &Direction, interface: &str) -> Option<(Fact,
     let fact = fact.ok()?;
     let spared = fact.value * packets;
     Some((fact, spared, format!("{off} on {interface}")))
+}
+
+/// Whether packets come as they were sent: a virtual link splits none, so there is nothing to join.
+fn is_virtual(hop: &Hop<'_>, interface: &str) -> bool {
+    let facts = hop.run.inventory.iter().find(|inventory| inventory.host == hop.name).map(|inventory| &inventory.facts);
+    let driver = facts.and_then(|facts| facts.get(&format!("if.{interface}.driver")));
+    driver.is_some_and(|driver| matches!(driver.as_str(), "virtual" | "veth"))
 }
 
 #[cfg(test)]
@@ -151,6 +158,22 @@ mod tests {
         );
         assert_eq!(score(CAUSE.id, "lb", &lab(500.0)), 0.0, "most packets are small");
         assert!(score(CAUSE.id, "lb", &lab(900.0)) > 0.0);
+    }
+
+    #[test]
+    fn on_a_virtual_link_there_is_nothing_to_join() {
+        let bytes = 2_000.0 * 102_400.0;
+        let mut run = Lab::healthy()
+            .throughput(2_000.0)
+            .per_second("lb", &IF_RX_BYTES, "eth0", bytes)
+            .per_second("lb", &IF_RX_PACKETS, "eth0", bytes / 1_400.0)
+            .gauge("lb", &IF_OFFLOAD, "eth0 gro", 0.0)
+            .run();
+        let fires = |run: &prony_model::Run| matches!(check(&Hop { run, name: "lb" }), Ok(Judgement::Fires(finding)) if finding.score > SHARE_MIN);
+        assert!(fires(&run), "a card splits what it receives");
+        let facts = [("if.eth0.driver".to_string(), "virtual".to_string())].into();
+        run.inventory = vec![prony_model::run::Inventory { host: "lb".to_string(), facts }];
+        assert!(!fires(&run));
     }
 
     fn busy(softirq: f64) -> Lab {
