@@ -502,6 +502,17 @@ impl LoadResult {
         !self.interrupted && self.gates.iter().all(|g| g.held)
     }
 
+    /// Answers per second that the stack worked for, good or not: all but refusals (429, 503), which cost it next to nothing.
+    pub fn worked_for_per_s(&self) -> f64 {
+        let refused: u64 = [429, 503].iter().filter_map(|status| self.statuses.get(status)).sum();
+        (self.completed_per_s - refused as f64 / self.duration_s.max(f64::MIN_POSITIVE)).max(0.0)
+    }
+
+    /// Whether most of what the stack worked for is no good answer. What limits such a stack limits its failures too.
+    pub fn mostly_fails(&self) -> bool {
+        self.good_per_s < self.worked_for_per_s() / 2.0
+    }
+
     /// Whether the generator was the limit: then the rate is a lower bound of what the stack can carry.
     pub fn generator_limited(&self) -> bool {
         self.gates.iter().any(|g| !g.held && g.generator_limited)

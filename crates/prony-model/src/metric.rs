@@ -273,6 +273,7 @@ catalogue! {
     ERROR_LOG_DELAYING = "errorlog.delaying", Counter, Count, "", "error log lines with delaying request";
     LOOK_NEIGHBOUR = "look.neighbour", Gauge, Cpus, "pid name", "CPU time during the look, by /proc/PID/stat, of a process that is not the hop's and last ran on a CPU of its workers";
     LOOK_TAP = "look.tap", Gauge, Cpus, "pid name", "the same of a process that holds a packet socket of this namespace (/proc/PID/fd against /proc/net/packet)";
+    LOOK_FILTER_RULES = "look.filter_rules", Gauge, Count, "", "rules of netfilter's tables in the namespace (netlink NFT_MSG_GETRULE); those of the older iptables are not among them";
     LOOK_DNS_SOCKETS = "look.dns_sockets", Gauge, Count, "", "/proc/net/udp: sockets connected to port 53, mean over glances";
 
     // Close looks: short bursts outside scored trials.

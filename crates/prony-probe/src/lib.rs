@@ -14,6 +14,7 @@ mod error_log;
 mod ethtool;
 mod fact_file;
 mod facts;
+mod filters;
 mod haproxy;
 mod hop;
 mod inventory;

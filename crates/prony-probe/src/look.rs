@@ -6,6 +6,7 @@
 use crate::deep::DeepLook;
 use crate::fact_file::FactFile;
 use crate::facts::Facts;
+use crate::filters;
 use crate::hop;
 use crate::log_times::LogTimes;
 use crate::logs;
@@ -134,6 +135,9 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
     put_threads(&mut facts, &threads);
     pauses.put(&mut facts);
     neighbours.put(&mut facts, seconds);
+    if roots.live() {
+        filters::put(&mut facts);
+    }
     if let Some(tail) = host.logs.access.as_deref().and_then(|log| upstreams_tail(Path::new(log))) {
         upstreams::put(&mut facts, &tail);
     }

@@ -579,6 +579,7 @@ const METRICS: &[(&str, &str)] = &[
     ("errorlog.delaying", "requests delayed by a limit"),
     ("look.neighbour", "CPU time of a neighbour"),
     ("look.tap", "CPU time of a packet tap"),
+    ("look.filter_rules", "rules of packet filters"),
     ("look.dns_sockets", "sockets that ask a name server"),
     ("look.running", "share of looks that found the process running"),
     ("look.threads", "further threads that wait there"),

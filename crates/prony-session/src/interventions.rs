@@ -9,7 +9,7 @@ use crate::levels::{order, timed};
 use crate::machine::Command;
 use prony_model::limit::Bounded;
 use prony_model::run::Arm;
-use prony_model::{Intervention, InterventionKind, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial};
+use prony_model::{Intervention, InterventionKind, Level, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial};
 use prony_stats::random::Random;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -181,8 +181,11 @@ fn what_is_done(what: &InterventionKind, target: &str, dose: f64) -> String {
 
 /// Turns the pairs of a round into elasticities with intervals. An intervention that could not be done stays without.
 pub(crate) fn conclude(run: &mut Run, round: &Round) {
+    let failing = run.level(Level::At).is_some_and(|at| at.result.mostly_fails());
     for index in round.first..run.interventions.len() {
-        let pairs = pairs(run, index, good_per_s);
+        let mends =
+            matches!(run.interventions[index].what, InterventionKind::Removal { .. } | InterventionKind::Placebo);
+        let pairs = pairs(run, index, if failing && !mends { LoadResult::worked_for_per_s } else { good_per_s });
         let p99 = tail(run, index, |result| result.latency.p99_us);
         let p999 = tail(run, index, |result| result.latency.p999_us);
         let planned = &mut run.interventions[index];
@@ -409,6 +412,17 @@ mod tests {
         let [removal, placebo] = &run.interventions[..] else { panic!("two were planned") };
         assert!(removal.low.unwrap() > 100.0, "{removal:?}");
         assert_eq!((placebo.elasticity, placebo.high), (Some(0.0), Some(0.0)));
+    }
+
+    #[test]
+    fn a_stack_that_only_fails_is_slowed_like_any_other() {
+        let level = Purpose::Level { level: Level::At };
+        let run = run(vec![planned(InterventionKind::Cpu, false), planned(removal(), false)]);
+        let mut run = played(MadeRun { run }.trial(level, 1000.0).run, &[0.8, 1.0], 6);
+        run.trials.iter_mut().for_each(|trial| trial.result.good_per_s = 0.0);
+        conclude(&mut run, &Round::default());
+        assert!((run.interventions[0].elasticity.unwrap() - 1.0).abs() < 0.05, "{:?}", run.interventions[0]);
+        assert_eq!(run.interventions[1].elasticity, Some(0.0), "a remedy must bring good answers");
     }
 
     #[test]

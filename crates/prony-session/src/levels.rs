@@ -27,7 +27,8 @@ pub(crate) fn at(base: &LoadPlan, effort: &Effort) -> Command {
 pub(crate) fn others(run: &Run, base: &LoadPlan, effort: &Effort) -> Vec<Command> {
     let mut orders = vec![order(Purpose::Inspect, timed(base, effort.settle, effort.look), "a closer look")];
     let Some(at) = run.level(Level::At) else { return orders };
-    let carried = at.result.good_per_s;
+    let failing = at.result.mostly_fails();
+    let carried = if failing { at.result.worked_for_per_s() } else { at.result.good_per_s };
     // A rate that is asked for and not carried says nothing about the knee.
     let whole = base.rate.map_or(carried, |r| r.0.min(carried));
     let below = LoadPlan { rate: Some(Rate((whole * BELOW).max(1.0))), ..timed(base, effort.settle, effort.level) };
@@ -120,6 +121,19 @@ mod tests {
             load curve, 90 %: 900/s, 8 connections, 2s
         "#]],
         );
+    }
+
+    #[test]
+    fn a_stack_that_only_fails_is_read_at_shares_of_its_failures() {
+        let mut run = MadeRun::of("").trial(Purpose::Level { level: Level::At }, 1000.0).run;
+        run.trials[0].result.good_per_s = 0.0;
+        let below = |run: &Run| match &others(run, &plan(), &Effort::default())[1] {
+            Command::Trial(order) => order.plan.rate,
+            other => panic!("{other:?} is no trial"),
+        };
+        assert_eq!(below(&run), Some(Rate(500.0)));
+        run.trials[0].result.statuses = [(503, 1000)].into();
+        assert_eq!(below(&run), Some(Rate(1.0)), "refusals are no work");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //!
 //! ## What it sees
 //! The share of the hop's CPU samples below `nf_hook_slow` (nftables, iptables, conntrack), in auditing and seccomp
-//! filters of system calls, and in copies for packet sockets (`packet_rcv`, `tpacket_rcv`).
+//! filters of system calls, and in copies for packet sockets (`packet_rcv`, `tpacket_rcv`). How many rules each host has: on
+//! one machine the CPU of who sends runs the filters of who receives.
 //!
 //! ## Why it limits
 //! Rules are tried one after the other for each packet; a request of a proxy is about a dozen packets.
@@ -26,9 +27,10 @@
 
 use super::compression_cpu::dose;
 use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, predicted_gain, ruled_out};
-use crate::facts::Hop;
+use crate::facts::{Fact, Hop};
 use crate::profile::Profile;
 use prony_model::Gap;
+use prony_model::metric::LOOK_FILTER_RULES;
 
 pub(super) const CAUSE: Cause = Cause {
     id: "packet-filter-tax",
@@ -46,9 +48,11 @@ const SHARE_MIN: f64 = 0.05;
 /// Its origin.
 const ORIGIN: &str = "a guess above catalogue row 12 (below 2 % it is ruled out)";
 
+const NETFILTER: &str = "netfilter";
+const HOOKS: &[&str] = &["nf_hook_slow", "nf_hook_slow_list"];
 /// Entries of each kind of filter; within a kind they call each other, so the greatest counts.
 const FILTERS: [(&str, &[&str]); 5] = [
-    ("netfilter", &["nf_hook_slow", "nf_hook_slow_list"]),
+    (NETFILTER, HOOKS),
     ("auditing after calls", &["__audit_syscall_exit", "audit_filter_syscall"]),
     ("auditing before calls", &["__audit_syscall_entry"]),
     ("seccomp", &["__secure_computing", "__seccomp_filter"]),
@@ -61,18 +65,31 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let profile = Profile::of(hop)?;
     let part_of = |(kind, entries): (&'static str, &[&str])| {
         let all = entries.iter().map(|entry| profile.share_below(&[entry])).fold(0.0, f64::max);
-        (kind, if kind == "netfilter" { all.max(profile.share_below(TABLES)) } else { all })
+        (kind, if kind == NETFILTER { all.max(profile.share_below(TABLES)) } else { all })
     };
-    let parts: Vec<(&str, f64)> = FILTERS.into_iter().map(part_of).collect();
+    let foreign = run_by_senders(hop);
+    let is_of_others = |kind: &str| kind == NETFILTER && foreign == Rules::OfOthers;
+    let parts: Vec<(&str, f64)> = FILTERS.into_iter().map(part_of).filter(|(kind, _)| !is_of_others(kind)).collect();
     let part = parts.iter().map(|(_, share)| share).sum::<f64>().min(1.0);
-    let seen = profile.fact("packet filters and auditing", part);
-    let share = profile.limit_share(part)?;
+    let by_senders = match &foreign {
+        Rules::Own { by_senders } => *by_senders,
+        Rules::OfOthers | Rules::NotKnown => 0.0,
+    };
+    let seen = profile.fact("packet filters and auditing", (part + by_senders).min(1.0));
+    let share = (profile.limit_share(part)? + by_senders).min(1.0);
     if share < SHARE_MIN {
         return ruled_out(&seen, SHARE_MIN, ORIGIN, "filters of packets and system calls cost little");
     }
     let most = parts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("filters", |(kind, _)| kind);
     let claim = format!("{:.0} % of the CPU time of {} goes to filters, most to {most}", part * 100.0, hop.name);
     let mut finding = Finding::new(seen, SHARE_MIN, ORIGIN, &claim, share);
+    if by_senders > 0.0 {
+        let fact = Fact {
+            unit: "share",
+            ..Fact::across_levels(hop, "share of the limit: its filters run by senders", by_senders)
+        };
+        finding = finding.and(Ok(fact), "on one machine the CPU of who sends runs the filters of who receives");
+    }
     for (kind, share) in parts.iter().filter(|(_, share)| *share > 0.0) {
         finding = finding.and(profile.us_per_request(kind, *share), "what this filter costs each request");
     }
@@ -85,6 +102,36 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .rising(profile.cpus("filters", part))
         .tested_by(dose(hop)?)
         .fires()
+}
+
+/// Whose rules the CPUs of a hop run.
+#[derive(Debug, PartialEq)]
+enum Rules {
+    /// Its own; those of other hosts that have none run them as well, which explains this share of the limit.
+    Own { by_senders: f64 },
+    /// It has none, and another host of the path has.
+    OfOthers,
+    /// Nobody's are known, or nobody has any.
+    NotKnown,
+}
+
+/// Over a virtual link a packet is received by the CPU that sent it. So the filters of one host show in the profiles of others.
+fn run_by_senders(hop: &Hop<'_>) -> Rules {
+    let rules = |hop: &Hop<'_>| hop.look(&LOOK_FILTER_RULES, "").ok();
+    let others: Vec<Hop<'_>> = Hop::path(hop.run).into_iter().filter(|other| other.name != hop.name).collect();
+    match rules(hop) {
+        Some(own) if own > 0.0 => {
+            let bare = others.iter().filter(|other| rules(other) == Some(0.0));
+            let share = |other: &Hop<'_>| {
+                let profile = Profile::of(other).ok()?;
+                let hooks = HOOKS.iter().map(|hook| profile.share_below(&[hook])).fold(0.0, f64::max);
+                profile.limit_share(hooks.max(profile.share_below(TABLES))).ok()
+            };
+            Rules::Own { by_senders: bare.filter_map(share).sum() }
+        }
+        Some(_) if others.iter().any(|other| rules(other).is_some_and(|n| n > 0.0)) => Rules::OfOthers,
+        Some(_) | None => Rules::NotKnown,
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +156,18 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &lab("tcp_v4_rcv", 0.5)), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab("nf_hook_slow", 0.05)), 0.0);
         assert!(score(CAUSE.id, "lb", &lab("nf_hook_slow", 0.053)) > 0.0);
+    }
+
+    #[test]
+    fn the_host_that_has_the_rules_is_named() {
+        let seen = |at_lb: f64, at_s1: f64| {
+            let lab = lab("nf_hook_slow", 0.02).profiled("s1", &[]).gauge("s1", &PROFILE_TOTAL, "nf_hook_slow", 0.4);
+            let lab = lab.gauge("lb", &LOOK_FILTER_RULES, "", at_lb).gauge("s1", &LOOK_FILTER_RULES, "", at_s1);
+            (score(CAUSE.id, "lb", &lab) > SHARE_MIN, score(CAUSE.id, "s1", &lab) > SHARE_MIN)
+        };
+        assert_eq!(seen(1000.0, 0.0), (true, false), "the CPU of s1 runs the rules of lb");
+        assert_eq!(seen(0.0, 1000.0), (false, true));
+        assert_eq!(seen(0.0, 0.0), (false, true), "rules of the older kind, or of a bridge between them");
     }
 
     proptest! {
