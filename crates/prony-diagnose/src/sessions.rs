@@ -4,7 +4,7 @@
 //! the kernel's clock they cannot tell a connection that is asked again at once from one that rests. Names no cause.
 //! Invariant: what was not read is a gap, never 0.
 
-use crate::cause::{Dose, FLAT, FULL_CPU, concurrency_elasticity, cpu_is_full};
+use crate::cause::{Dose, FLAT, FULL_CPU, Judgement, concurrency_elasticity, cpu_is_full, ruled_out};
 use crate::causes::THROTTLED;
 use crate::facts::{Fact, Hop, Reader};
 use prony_model::metric::{
@@ -220,6 +220,15 @@ impl HeldUp {
     /// Whether enough wait to be no chance, and hold up enough to matter.
     pub fn matters(&self) -> bool {
         self.waits.value >= Self::WAITING_MIN && self.share >= Self::SHARE_MIN
+    }
+
+    /// What rules it out when it does not matter; `nobody` in words where hardly a session waits.
+    pub fn ruled_out(&self, db: &Hop<'_>, nobody: &str) -> Result<Judgement, Gap> {
+        if self.waits.value < Self::WAITING_MIN {
+            return ruled_out(&self.waits, Self::WAITING_MIN, "guess", nobody);
+        }
+        let share = Fact::across_levels(db, "share of the requests that waiting sessions hold up", self.share);
+        ruled_out(&share, Self::SHARE_MIN, "guess", "sessions that wait hold up few requests")
     }
 }
 

@@ -363,7 +363,7 @@ mod tests {
     fn room_for_a_higher_rate_is_looked_for_at_that_rate() {
         let run = run(vec![planned(InterventionKind::Rate, false)]);
         let asked = LoadPlan { rate: Some(Rate(1000.0)), ..base() };
-        let queue = plan(&run, &asked, &Effort { pairs: 2, ..Effort::quick() }, 7);
+        let queue = plan(&run, &Round::default(), &asked, &Effort { pairs: 2, ..Effort::quick() }, 7);
         let rates = queue.iter().map(|command| {
             let Command::Trial(order) = command else { panic!("{command:?}") };
             order.plan.rate.unwrap().0

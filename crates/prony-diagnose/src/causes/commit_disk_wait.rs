@@ -24,7 +24,7 @@
 //! ## References
 //! PostgreSQL, "WAL Configuration" and wait events of type IO.
 
-use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, does_not_apply, predicted_gain, ruled_out};
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, does_not_apply, predicted_gain};
 use crate::facts::Hop;
 use crate::sessions::{HeldUp, dose_of_wait, in_use, is_commit_wait, runs_queries};
 use prony_model::Gap;
@@ -46,7 +46,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     let held_up = HeldUp::by(hop, "sessions that wait for the log at commit", is_commit_wait)?;
     if !held_up.matters() {
-        return ruled_out(&held_up.waits, HeldUp::WAITING_MIN, "guess", "hardly a session waits for the log");
+        return held_up.ruled_out(hop, "hardly a session waits for the log");
     }
     let HeldUp { waits, share } = held_up;
     let used = hop.fact("sessions in use", "", in_use)?;

@@ -20,7 +20,7 @@
 //! ## References
 //! PostgreSQL, "The Statistics Collector": wait events of type Lock; "Explicit Locking".
 
-use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, does_not_apply, predicted_gain, ruled_out};
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, does_not_apply, predicted_gain};
 use crate::facts::Hop;
 use crate::sessions::{HeldUp, dose_of_wait, in_use, is_lock_wait, runs_queries};
 use prony_model::Gap;
@@ -42,7 +42,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     let held_up = HeldUp::by(hop, "sessions that wait for a lock", is_lock_wait)?;
     if !held_up.matters() {
-        return ruled_out(&held_up.waits, HeldUp::WAITING_MIN, "guess", "hardly a session waits for a lock");
+        return held_up.ruled_out(hop, "hardly a session waits for a lock");
     }
     let HeldUp { waits, share } = held_up;
     let used = hop.fact("sessions in use", "", in_use)?;

@@ -24,17 +24,14 @@ fn check(id: &str, mut value: Value) -> Vec<String> {
 /// Every list has an entry and every option is there, so that the schema is held against all of it.
 fn full() -> Diagnosis {
     let knob = Knob { host: "lb".into(), id: KnobId::NginxUpstreamKeepalive, value: "64".into() };
+    let bounded = || Some(prony_model::limit::Bounded::default());
     let intervention = |what| Intervention {
-        target: "lb".into(),
-        what,
-        control: false,
-        dose: 0.2,
+        headroom: true,
         elasticity: Some(1.0),
-        low: None,
-        high: None,
-        p99: Some(prony_model::limit::Bounded::default()),
-        p999: Some(prony_model::limit::Bounded::default()),
+        p99: bounded(),
+        p999: bounded(),
         pairs: 6,
+        ..Intervention::planned("lb", what, false, 0.2)
     };
     let evidence = Evidence {
         claim: "c".into(),
