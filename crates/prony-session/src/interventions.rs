@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn a_headroom_curve_has_fewer_pairs() {
         let further = Intervention { headroom: true, ..planned(InterventionKind::Cpu, false) };
-        assert_eq!(effort_of(&[further.clone()], &Effort::default()).pairs, HEADROOM_PAIRS);
+        assert_eq!(effort_of(std::slice::from_ref(&further), &Effort::default()).pairs, HEADROOM_PAIRS);
         let effort = effort_of(&[further, planned(InterventionKind::Cpu, true)], &Effort::default());
         assert_eq!(effort.pairs, Effort::default().pairs);
     }

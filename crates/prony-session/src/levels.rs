@@ -127,10 +127,7 @@ mod tests {
     fn a_stack_that_only_fails_is_read_at_shares_of_its_failures() {
         let mut run = MadeRun::of("").trial(Purpose::Level { level: Level::At }, 1000.0).run;
         run.trials[0].result.good_per_s = 0.0;
-        let below = |run: &Run| match &others(run, &plan(), &Effort::default())[1] {
-            Command::Trial(order) => order.plan.rate,
-            other => panic!("{other:?} is no trial"),
-        };
+        let below = |run: &Run| others(run, &plan(), &Effort::default())[1].trial().unwrap().plan.rate;
         assert_eq!(below(&run), Some(Rate(500.0)));
         run.trials[0].result.statuses = [(503, 1000)].into();
         assert_eq!(below(&run), Some(Rate(1.0)), "refusals are no work");
@@ -139,10 +136,7 @@ mod tests {
     #[test]
     fn a_level_that_was_disturbed_is_run_once_more() {
         let level = |run: MadeRun| run.trial(Purpose::Level { level: Level::At }, 1000.0);
-        let why = |run: &Run| match again(run)? {
-            Command::Trial(order) => Some(order.label),
-            other => panic!("{other:?} is no trial"),
-        };
+        let why = |run: &Run| again(run).map(|command| command.trial().unwrap().label.clone());
         let gate = |held| Gate { name: "steady".into(), held, detail: String::new(), generator_limited: false };
         let mut steady = level(MadeRun::of("[host.lb]\n")).shows(&CPU_STEAL, "0", 0.05);
         steady.run.trials[0].result.gates = vec![gate(true)];

@@ -89,7 +89,7 @@ pub enum Command {
 
 impl Command {
     /// The trial that it runs, if it runs one.
-    fn trial(&self) -> Option<&TrialOrder> {
+    pub(crate) fn trial(&self) -> Option<&TrialOrder> {
         match self {
             Self::Trial(order) => Some(order),
             Self::Listen
