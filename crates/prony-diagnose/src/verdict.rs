@@ -124,8 +124,8 @@ fn survey(run: &Run) -> Survey<'_> {
     survey
 }
 
-/// A fault that explains less is named after an honest limit. A guess: what mending it brings is within the noise of most machines.
-const SLIGHT: f64 = 0.05;
+/// A fault that explains less is named after an honest limit. Cited: catalogue row 2 lets 2 % of the time pass.
+const SLIGHT: f64 = 0.02;
 /// Scores in one step of this size are taken for equal. A guess: the same run again gives a score that differs by about as much.
 const SAME_SCORE: f64 = 0.1;
 

@@ -110,11 +110,11 @@ fn put_lines(facts: &mut Facts, lines: impl Iterator<Item = Option<Line>>, secon
     }
     facts.put(&m::SPLIT_REQUESTS, SPLIT_BY_LOG, seen / seconds);
     facts.put(&m::SPLIT_TIMED, SPLIT_BY_LOG, timed / seen);
-    facts.put(&m::SPLIT_RESIDENCE, SPLIT_BY_LOG, total_s / timed * 1e6);
+    facts.put(&m::SPLIT_RESIDENCE, SPLIT_BY_LOG, (total_s / timed * 1e6).round());
     for (upstream, (calls, total_s)) in waits {
         facts.put(&m::SPLIT_CALLS, &upstream, calls / seconds);
         facts.put(&m::SPLIT_CALLS_TIMED, &upstream, 1.0);
-        facts.put(&m::SPLIT_UPSTREAM, &upstream, total_s / calls * 1e6);
+        facts.put(&m::SPLIT_UPSTREAM, &upstream, (total_s / calls * 1e6).round());
     }
 }
 

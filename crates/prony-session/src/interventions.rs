@@ -322,7 +322,7 @@ mod tests {
         let round = Round::from(2);
         run.interventions.push(Intervention { dose: 0.4, headroom: true, ..planned(InterventionKind::Cpu, false) });
         let queue = plan(&run, &round, &base(), &Effort { pairs: 2, ..Effort::quick() }, 7);
-        expect![[""]].assert_eq(&words(&queue));
+        assert_eq!(words(&queue), "as-found.6 slow2 trial2.6 restore as-found.7 slow2 trial2.7 restore");
         for pair in 6..11 {
             let speed = |arm| if arm == Arm::A { 500.0 } else { 300.0 };
             for (index, arm) in [(0, Arm::A), (2, Arm::B)] {

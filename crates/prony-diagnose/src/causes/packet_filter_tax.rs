@@ -161,7 +161,8 @@ mod tests {
     #[test]
     fn the_host_that_has_the_rules_is_named() {
         let seen = |at_lb: f64, at_s1: f64| {
-            let lab = lab("nf_hook_slow", 0.02).profiled("s1", &[]).gauge("s1", &PROFILE_TOTAL, "nf_hook_slow", 0.4);
+            let lab = lab("nf_hook_slow", 0.02).cpu("1", 0.3, 0.4, 0.28).own("s1", 0.8);
+            let lab = lab.profiled("s1", &[]).gauge("s1", &PROFILE_TOTAL, "nf_hook_slow", 0.4);
             let lab = lab.gauge("lb", &LOOK_FILTER_RULES, "", at_lb).gauge("s1", &LOOK_FILTER_RULES, "", at_s1);
             (score(CAUSE.id, "lb", &lab) > SHARE_MIN, score(CAUSE.id, "s1", &lab) > SHARE_MIN)
         };

@@ -48,6 +48,8 @@ const DELAY: f64 = 0.1;
 /// Share of the CPUs' capacity that strangers must take. A guess: the kernel's own accounting differs from that of
 /// processes by some percent.
 const STRANGERS: f64 = 0.1;
+/// Share of the limit below which it does not matter. A guess: there is always somebody on a machine.
+const SHARE_MIN: f64 = 0.05;
 /// Its origin.
 const ORIGIN: &str = "guess: one neighbour of equal weight gives 0.5, a healthy full CPU some percent";
 
@@ -70,6 +72,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     })?;
     let waiting = at.delay_and_run()?.0 / at.in_flight()?;
     let share = if full { taken * wanted.value * (1.0 - at.stalled_share()) } else { waiting.min(taken) };
+    if share < SHARE_MIN {
+        let part = Fact::across_levels(hop, "share of the limit that waiting for a CPU explains", share);
+        return ruled_out(&part, SHARE_MIN, "guess", "its workers want a CPU too seldom for strangers to matter");
+    }
     let names = names(hop);
     let who = if names.is_empty() { "processes that are not of the stack".to_string() } else { names.join(", ") };
     let claim =

@@ -126,6 +126,7 @@ mod tests {
         silent(lab(0.4).per_second("app", &CGROUP_THROTTLED_TIME, "", 0.4), "a quota");
         silent(lab(0.4).throughput(90.0), "little load");
         let collecting = lab(0.4).gauge("app", &CONN_IN_UNREAD, "80", 1.0);
+        let collecting = collecting.levels("app", &prony_model::metric::CONN_IN_BUSY, "80", [5.0, 60.0, 120.0]);
         assert!(score(CAUSE.id, "app", &collecting) > 0.3, "all were read, and it works on something else");
         let run = Lab::chain().run();
         assert!(check(&Hop { run: &run, name: "app" }).is_err(), "no close look");
