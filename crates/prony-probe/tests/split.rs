@@ -87,6 +87,8 @@ struct Servers {
     children: Vec<Child>,
     redis: Option<u32>,
     postgres: Option<Cluster>,
+    /// A process that serves nobody.
+    idle: Option<u32>,
 }
 
 fn run(command: &str) -> bool {
@@ -106,7 +108,7 @@ impl Servers {
     fn up() -> Option<Self> {
         let namespace = format!("prony-test-split-{}", std::process::id());
         let folder = tempfile::tempdir().unwrap();
-        let mut servers = Self { namespace, folder, children: Vec::new(), redis: None, postgres: None };
+        let mut servers = Self { namespace, folder, children: Vec::new(), redis: None, postgres: None, idle: None };
         let (ns, dir) = (servers.namespace.clone(), servers.folder.path().to_path_buf());
         if !(run(&format!("ip netns add {ns}")) && run(&format!("ip -n {ns} link set lo up"))) {
             return None;
@@ -121,6 +123,7 @@ impl Servers {
         let port = REDIS_PORT.to_string();
         let redis = ["--port", &port, "--save", "", "--enable-debug-command", "yes"];
         servers.redis = servers.start("redis-server", &redis).filter(|_| listens(REDIS_PORT));
+        servers.idle = servers.start("sleep", &["600"]);
         servers.postgres = cluster::programs().map(|bin| Cluster::up(&bin, &["listen_addresses=127.0.0.1"]));
         Some(servers)
     }
@@ -154,14 +157,14 @@ impl Servers {
 }
 
 impl Servers {
-    /// The proxy, of which no probe sees a request: it is looked for among the sockets of a process that has none here.
+    /// The proxy, of which no probe sees a request: it is looked for among the sockets of a process that has none.
     fn by_its_log(&self) -> Host {
         let file = |name| Some(self.folder.path().join(name).display().to_string());
         Host {
             software: Some(Software::Nginx),
             config: file("nginx.conf"),
             logs: Logs { access: file("access.log"), ..Logs::default() },
-            process: Some(ProcessRef::Pids(vec![1])),
+            process: Some(ProcessRef::Pids(self.idle.into_iter().collect())),
             ..Host::default()
         }
     }
