@@ -81,7 +81,14 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&seen, SHARE_MIN, ORIGIN, "filters of packets and system calls cost little");
     }
     let most = parts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("filters", |(kind, _)| kind);
-    let claim = format!("{:.0} % of the CPU time of {} goes to filters, most to {most}", part * 100.0, hop.name);
+    let own = part * 100.0;
+    let claim = match by_senders > 0.0 {
+        true => format!(
+            "the filters of {} take {own:.0} % of its CPU time, and time of the CPUs that send to it; most is {most}",
+            hop.name
+        ),
+        false => format!("{own:.0} % of the CPU time of {} goes to filters, most to {most}", hop.name),
+    };
     let mut finding = Finding::new(seen, SHARE_MIN, ORIGIN, &claim, share);
     if by_senders > 0.0 {
         let fact = Fact {
