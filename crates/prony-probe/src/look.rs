@@ -89,7 +89,7 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
     let mut neighbours = Neighbours::new(&roots, &pids, &serving);
     let duration = duration.min(DURATION_MAX);
     let mut deep = DeepLook::begin(&mut facts, host, &roots, &pids, duration);
-    let mut times = LogTimes::begin(host).filter(|_| roots.live());
+    let mut times = roots.live().then(|| LogTimes::begin(host)).flatten();
     if stacks.is_empty() && logs.is_empty() && times.is_none() && deep.is_blind() {
         let (sample, gaps) = facts.finish();
         return Looked { sample, gaps, stacks: None };

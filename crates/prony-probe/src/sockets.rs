@@ -153,28 +153,17 @@ fn address(family: i32, bytes: &[u8]) -> Option<IpAddr> {
 }
 
 impl Socket {
-    /// A request came in and its answer has not gone out.
-    fn busy(&self, turns: &mut Turns) -> Option<bool> {
+    /// A request is under way: at a port one that came in and is not answered, to a peer one that went out and is not answered.
+    fn is_asked(&self, place: Place, turns: &mut Turns) -> Option<bool> {
         let info = self.info?;
-        let traffic = Traffic {
-            asked_ms_ago: info.received_ms_ago,
-            answered_ms_ago: info.sent_ms_ago,
-            segments: info.received.zip(info.sent),
+        let (came, went) = ((info.received_ms_ago, info.received), (info.sent_ms_ago, info.sent));
+        let (asked, answered, queue) = match place {
+            Place::Port(_) => (came, went, self.receive_queue),
+            Place::Peer(_) => (went, came, self.send_queue),
         };
-        let told = turns.under_way(Place::Port(self.local.port()), (self.local, self.peer), traffic);
-        Some(told.unwrap_or(false) || (traffic.is_within_a_tick() && self.receive_queue > 0))
-    }
-
-    /// A request went out and its answer has not come in.
-    fn waiting(&self, turns: &mut Turns) -> Option<bool> {
-        let info = self.info?;
-        let traffic = Traffic {
-            asked_ms_ago: info.sent_ms_ago,
-            answered_ms_ago: info.received_ms_ago,
-            segments: info.sent.zip(info.received),
-        };
-        let told = turns.under_way(Place::Peer(self.peer), (self.local, self.peer), traffic);
-        Some(told.unwrap_or(false) || (traffic.is_within_a_tick() && self.send_queue > 0))
+        let traffic = Traffic { asked_ms_ago: asked.0, answered_ms_ago: answered.0, segments: asked.1.zip(answered.1) };
+        let told = turns.under_way(place, (self.local, self.peer), traffic);
+        Some(told.unwrap_or(false) || (traffic.is_within_a_tick() && queue > 0))
     }
 }
 
@@ -276,9 +265,13 @@ fn put(
     let mut outbound: BTreeMap<SocketAddr, Group> = peers.iter().map(|peer| (*peer, Group::default())).collect();
     for socket in sockets.iter().filter(|s| !s.listening) {
         if let Some(group) = inbound.get_mut(&socket.local.port()) {
-            group.add(socket, socket.busy(turns), limits);
+            group.add(socket, socket.is_asked(Place::Port(socket.local.port()), turns), limits);
         } else {
-            outbound.entry(socket.peer).or_default().add(socket, socket.waiting(turns), limits);
+            outbound.entry(socket.peer).or_default().add(
+                socket,
+                socket.is_asked(Place::Peer(socket.peer), turns),
+                limits,
+            );
         }
     }
     for (port, group) in &inbound {

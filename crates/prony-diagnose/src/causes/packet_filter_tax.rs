@@ -63,9 +63,9 @@ const TABLES: &[&str] = &["nft_do_chain", "ipt_do_table", "ip6t_do_table"];
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let profile = Profile::of(hop)?;
-    let part_of = |(kind, entries): (&'static str, &[&str])| {
-        let all = entries.iter().map(|entry| profile.share_below(&[entry])).fold(0.0, f64::max);
-        (kind, if kind == NETFILTER { all.max(profile.share_below(TABLES)) } else { all })
+    let part_of = |(kind, entries): (&'static str, &[&str])| match kind {
+        NETFILTER => (kind, share_of_netfilter(&profile)),
+        _ => (kind, greatest(&profile, entries)),
     };
     let foreign = run_by_senders(hop);
     let is_of_others = |kind: &str| kind == NETFILTER && foreign == Rules::OfOthers;
@@ -111,6 +111,15 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .fires()
 }
 
+/// Share of the entry that has most below it.
+fn greatest(profile: &Profile<'_>, entries: &[&str]) -> f64 {
+    entries.iter().map(|entry| profile.share_below(&[entry])).fold(0.0, f64::max)
+}
+
+fn share_of_netfilter(profile: &Profile<'_>) -> f64 {
+    greatest(profile, HOOKS).max(profile.share_below(TABLES))
+}
+
 /// Whose rules the CPUs of a hop run.
 #[derive(Debug, PartialEq)]
 enum Rules {
@@ -131,8 +140,7 @@ fn run_by_senders(hop: &Hop<'_>) -> Rules {
             let bare = others.iter().filter(|other| rules(other) == Some(0.0));
             let share = |other: &Hop<'_>| {
                 let profile = Profile::of(other).ok()?;
-                let hooks = HOOKS.iter().map(|hook| profile.share_below(&[hook])).fold(0.0, f64::max);
-                profile.limit_share(hooks.max(profile.share_below(TABLES))).ok()
+                profile.limit_share(share_of_netfilter(&profile)).ok()
             };
             Rules::Own { by_senders: bare.filter_map(share).sum() }
         }

@@ -30,14 +30,16 @@ pub(super) fn of(run: &Run) -> Headline {
     Headline { sentence, support: run.proof.as_ref().map(sentence_of_proof), tone, figures: figures(run) }
 }
 
+/// The trials of the load curve, the levels among them.
+fn of_curve(run: &Run) -> impl Iterator<Item = &Trial> {
+    let is_of_curve = |t: &&Trial| matches!(t.purpose, Purpose::Curve | Purpose::Level { .. });
+    run.trials.iter().filter(is_of_curve).filter(|t| !run.is_superseded(t))
+}
+
 /// The trial whose figures stand for the stack: at the limit, else the last plain load, else the best of the curve.
 pub(crate) fn operating_point(run: &Run) -> Option<&Trial> {
     let plain = || run.trials.iter().rev().find(|t| t.purpose == Purpose::Load);
-    let curve = || {
-        let of_curve =
-            |t: &&Trial| matches!(t.purpose, Purpose::Curve | Purpose::Level { .. }) && !run.is_superseded(t);
-        run.trials.iter().filter(of_curve).max_by(|a, b| a.result.good_per_s.total_cmp(&b.result.good_per_s))
-    };
+    let curve = || of_curve(run).max_by(|a, b| a.result.good_per_s.total_cmp(&b.result.good_per_s));
     run.level(Level::At).or_else(plain).or_else(curve)
 }
 
@@ -143,8 +145,7 @@ fn figures(run: &Run) -> Vec<Figure> {
 
 /// The greatest throughput that was seen within the objective. A lower bound, because nobody searched for its end.
 fn within(run: &Run, slo: &Slo) -> Option<Figure> {
-    let of_curve = |t: &&Trial| matches!(t.purpose, Purpose::Curve | Purpose::Level { .. }) && !run.is_superseded(t);
-    let mut tried = run.trials.iter().filter(of_curve).filter(|t| t.result.latency.count > 0).peekable();
+    let mut tried = of_curve(run).filter(|t| t.result.latency.count > 0).peekable();
     tried.peek()?;
     let fits = |limit: Option<Nanos>, us: f64| limit.is_none_or(|limit| us <= limit.as_us_f64());
     let held = tried.filter(|t| {
