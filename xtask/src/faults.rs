@@ -6,6 +6,7 @@
 
 mod baselines;
 mod case;
+mod kept;
 mod lab_case;
 mod page;
 mod program;
@@ -16,6 +17,7 @@ mod stack_file;
 use anyhow::{Context as _, bail, ensure};
 use case::Case;
 use clap::Args;
+use kept::{Kept, Question};
 use program::{last_line, run_limited};
 use prony_stats::random::Random;
 use score::{Achieved, Outcome, Row};
@@ -64,6 +66,9 @@ pub struct FaultsArgs {
     /// Do not load before and after: quicker, but what a fault moves and what mending it brings is not known.
     #[arg(long)]
     no_loads: bool,
+    /// Keep each row in this file, and take from it what an earlier run with the same flags measured.
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
     /// Print one JSON object instead of the table.
     #[arg(long)]
     json: bool,
@@ -94,14 +99,22 @@ pub fn run(root: &Path, args: &FaultsArgs) -> anyhow::Result<()> {
 
     let loads = !args.healthy && !args.no_loads;
     let bench = Bench { prony, scratch, healthy: args.healthy, passive: args.passive, loads };
-    let mut random = Random::new(args.seed);
+    let mut kept = args.resume.as_deref().map(Kept::open).transpose()?;
     let mut rows = Vec::new();
     for repeat in 1..=args.repeat.max(1) {
         for case in &cases {
+            let asked = Question::new(&case.name, repeat, args);
+            if let Some(row) = kept.as_mut().and_then(|kept| kept.take(&asked)) {
+                rows.push(row);
+                continue;
+            }
             eprintln!("{} ({repeat} of {}) ...", case.name, args.repeat.max(1));
-            let row = bench.row(case, &mut random);
+            let row = bench.row(case, &mut Random::new(asked.drawn_by()));
             eprintln!("{} -> {} ({} at {})", case.name, row.outcome, row.verdict, row.hop);
-            rows.push(row);
+            rows.push(match &kept {
+                Some(kept) => kept.add(asked, row)?,
+                None => row,
+            });
         }
     }
     if args.write {

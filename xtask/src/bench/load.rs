@@ -102,7 +102,11 @@ pub fn run(root: &Path, args: &LoadArgs) -> anyhow::Result<()> {
         ];
         sections.push((
             "lag",
-            lag::measure(&lag::Programs { engine: &programs.engine, floor: &programs.floor }, &servers, args)?,
+            lag::measure(
+                &lag::Programs { engine: &programs.engine, floor: &programs.floor, clock: &programs.clock },
+                &servers,
+                args,
+            )?,
         ));
     }
     if wanted(memory::NAME) {
@@ -233,6 +237,7 @@ fn told(generator: &Generator, rate: Option<f64>) -> anyhow::Result<Vec<String>>
 
 /// The programs, built.
 struct Programs {
+    clock: PathBuf,
     floor: PathBuf,
     floor_uring: PathBuf,
     null_server: PathBuf,
@@ -261,6 +266,7 @@ impl Programs {
         ensure!(cargo.status().context("cannot start cargo")?.success(), "the engine does not build");
         let engine = target.join("release/examples/load");
         Ok(Self {
+            clock: compile("clock")?,
             floor: compile("floor")?,
             floor_uring: compile("floor_uring")?,
             null_server: compile("null_server")?,

@@ -4,7 +4,6 @@
 
 use super::FaultsArgs;
 use super::score::{Outcome, Row, gains, summary};
-use crate::bench::machine;
 use anyhow::Context as _;
 use std::path::Path;
 
@@ -17,10 +16,13 @@ const PAGE: &str = "docs/diagnosis-score.md";
 /// It cannot be written.
 pub fn write(root: &Path, args: &FaultsArgs, rows: &[Row]) -> anyhow::Result<()> {
     let path = root.join(PAGE);
-    std::fs::write(&path, text(args, &machine(), rows)).with_context(|| path.display().to_string())
+    std::fs::write(&path, text(args, rows)).with_context(|| path.display().to_string())
 }
 
-fn text(args: &FaultsArgs, machine: &str, rows: &[Row]) -> String {
+fn text(args: &FaultsArgs, rows: &[Row]) -> String {
+    let mut machines: Vec<&str> = rows.iter().map(|row| row.machine.as_str()).collect();
+    machines.sort_unstable();
+    machines.dedup();
     let mut command = format!("cargo xtask faults --repeat {} --seed {}", args.repeat.max(1), args.seed);
     for (flag, on) in [("--healthy", args.healthy), ("--passive", args.passive), ("--no-loads", args.no_loads)] {
         command += &if on { format!(" {flag}") } else { String::new() };
@@ -29,13 +31,14 @@ fn text(args: &FaultsArgs, machine: &str, rows: &[Row]) -> String {
         command += &format!(" --only {only}");
     }
     let mut text = format!(
-        "<!-- Written by `cargo xtask faults --write`. -->\n\n# Score of the diagnosis\n\n`{command}` on {machine}.\n\nEach case is a \
+        "<!-- Written by `cargo xtask faults --write`. -->\n\n# Score of the diagnosis\n\n`{command}` on {}.\n\nEach case is a \
          stack of real servers with one planted fault (or none), whose truth is known. `prony diagnose` is called as a user would call it. A \
          verdict is right when its cause and its host are. A case counts only if its fault moves throughput or p99 beyond the 95 % \
          interval of {} loads with it and as many without. *Grounded*: structure, deviation, order and the response to an intervention agree. \
          *Gain*: what prony predicted that mending the cause would bring, and what mending it brought. The last two columns are two \
          simple methods on the same record: alarms with the thresholds that monitoring tools ship, and the counter whose rank goes with \
          that of the p99 over all levels of load.\n\n",
+        machines.join(" and on "),
         super::LOADS
     );
     for line in summary(rows) {

@@ -1,9 +1,9 @@
 //! Judging a verdict against the truth of a case, and the table of all cases.
 
-use crate::bench::median;
+use crate::bench::{machine, median};
 use anyhow::Context as _;
 use prony_stats::unpaired;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub struct Truth {
 }
 
 /// What came of one case.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// Cause and hop are right.
     Right,
@@ -58,7 +58,7 @@ pub struct Load {
 }
 
 /// What taking the fault away brought.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Achieved {
     /// Relative gain in throughput.
     pub gain: f64,
@@ -79,12 +79,15 @@ impl Achieved {
 }
 
 /// One line of the table.
+#[derive(Serialize, Deserialize)]
 pub struct Row {
     pub case: String,
     pub truth: String,
     pub healthy: bool,
     /// Magnitudes that were drawn, in words.
     pub magnitudes: String,
+    /// Where it was measured.
+    pub machine: String,
     pub verdict: String,
     pub hop: String,
     pub confidence: String,
@@ -112,6 +115,7 @@ impl Row {
             truth: format!("{} at {}", truth.cause, truth.hop),
             healthy: truth.kind == "healthy",
             magnitudes: String::new(),
+            machine: machine(),
             verdict: String::new(),
             hop: String::new(),
             confidence: String::new(),

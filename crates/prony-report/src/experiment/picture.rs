@@ -13,8 +13,8 @@ const LEFT: f64 = 80.0;
 const RIGHT: f64 = 180.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 56.0;
-/// Lines of the grid.
-const STEPS: u32 = 5;
+/// Most lines of the grid above 0.
+const STEPS_MAX: f64 = 5.0;
 /// Colours that people who see no red or no green tell apart: Okabe, Ito 2008, "Color universal design".
 const COLOURS: [&str; 7] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"];
 
@@ -32,7 +32,10 @@ struct Chart {
     y_name: String,
     levels: Vec<String>,
     lines: Vec<(String, Vec<Point>)>,
-    top: f64,
+    /// From one line of the grid to the next.
+    step: f64,
+    /// Lines of the grid above 0.
+    steps: u32,
 }
 
 /// The picture; none when no cell has a value, or there is nothing to put from left to right.
@@ -76,20 +79,38 @@ fn chart(result: &ExperimentResult) -> Option<Chart> {
             (name, points.filter_map(|(number, row)| point(plot.y, of_x(number, row)?, row)).collect())
         })
         .collect();
-    let highest = |p: &Point| p.ends.map_or(p.value, |(_, high)| high.max(p.value));
-    let top = lines.iter().flat_map(|(_, points)| points.iter().map(highest)).fold(0.0, f64::max);
+    let of_point = |p: &Point| p.ends.map_or(p.value, |(_, high)| high.max(p.value));
+    let highest = lines.iter().flat_map(|(_, points)| points.iter().map(of_point)).fold(0.0, f64::max);
     let y_name = match plot.y {
         Plotted::Value => result.unit.clone(),
         Plotted::P99 => "p99 in ms".to_string(),
     };
-    (top > 0.0).then(|| Chart {
+    let step = round_step(highest);
+    (highest > 0.0).then(|| Chart {
         title: experiment.name.clone(),
         x_name: plot.x,
         y_name,
         levels,
         lines,
-        top: top * 1.08,
+        step,
+        steps: (highest / step).ceil() as u32,
     })
+}
+
+/// `0.6`, not `0.600`.
+fn short(value: f64) -> String {
+    let text = number::plain(value);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text,
+    }
+}
+
+/// From one line of the grid to the next: 1, 2 or 5 times a power of ten.
+fn round_step(highest: f64) -> f64 {
+    let least = highest / STEPS_MAX;
+    let power = 10f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0].map(|n| n * power).into_iter().find(|step| *step >= least).unwrap_or(10.0 * power)
 }
 
 /// The first factor that is varied, and a line for each level of the second one of a full design.
@@ -132,23 +153,18 @@ impl Chart {
     }
 
     fn y(&self, value: f64) -> f64 {
-        TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - (value / self.top).clamp(0.0, 1.0))
+        TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - (value / (self.step * f64::from(self.steps))).clamp(0.0, 1.0))
     }
 }
 
 fn grid(chart: &Chart) -> String {
     let mut out = String::new();
-    for step in 0..=STEPS {
-        let value = chart.top * f64::from(step) / f64::from(STEPS);
+    for line in 0..=chart.steps {
+        let value = chart.step * f64::from(line);
         let y = chart.y(value);
         let end = WIDTH - RIGHT;
         out.push_str(&format!("<path d=\"M{LEFT} {y:.1}H{end}\" stroke=\"#ddd\"/>\n"));
-        out.push_str(&label(
-            LEFT - 8.0,
-            y + 4.0,
-            "end",
-            &number::plain(if value >= 100.0 { value.round() } else { value }),
-        ));
+        out.push_str(&label(LEFT - 8.0, y + 4.0, "end", &short(value)));
     }
     for (at, name) in chart.levels.iter().enumerate() {
         out.push_str(&label(chart.x(at), HEIGHT - BOTTOM + 18.0, "middle", name));
@@ -183,4 +199,25 @@ fn line(chart: &Chart, colour: &str, points: &[Point]) -> String {
 fn label(x: f64, y: f64, anchor: &str, text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lines_of_the_grid_are_at_round_values() {
+        let steps = [1000.0, 12_345.0, 54.0, 5.0, 0.83, 0.0006].map(|highest| short(round_step(highest)));
+        assert_eq!(steps, ["200", "5,000", "20", "1", "0.2", "2.00e-4"]);
+        assert_eq!(short(0.2 * 3.0), "0.6");
+    }
+
+    proptest! {
+        #[test]
+        fn the_highest_value_is_within_few_lines(highest in 1e-6..1e9f64) {
+            let lines = (highest / round_step(highest)).ceil();
+            prop_assert!((2.0..=STEPS_MAX + 1.0).contains(&lines), "{highest}: {lines}");
+        }
+    }
 }

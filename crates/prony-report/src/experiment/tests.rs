@@ -186,6 +186,9 @@ fn a_cell_that_cannot_run_here_is_a_gap_and_the_others_are_whole() {
 fn a_picture_has_a_point_for_each_cell_and_none_is_drawn_of_nothing() {
     let picture = svg(&result(&[1000.0, 1500.0, 1000.0])).expect("there are values");
     assert_eq!(picture.matches("<circle").count(), 2, "the placebo is none: {picture}");
+    for line in [">0</text>", ">500</text>", ">1,000</text>", ">2,000</text>"] {
+        assert!(picture.contains(line), "round values on the axis: {picture}");
+    }
     assert!(picture.starts_with("<svg ") && picture.trim_end().ends_with("</svg>"));
     assert_eq!(svg(&result(&[])), None);
 }

@@ -40,6 +40,8 @@ pub struct Programs<'a> {
     pub engine: &'a Path,
     /// The floor.
     pub floor: &'a Path,
+    /// The loop that only reads the clock.
+    pub clock: &'a Path,
 }
 
 /// One line of the table.
@@ -71,7 +73,9 @@ pub fn measure(programs: &Programs<'_>, servers: &[Server<'_>], args: &LoadArgs)
         })
     };
     let mut tables: Vec<Vec<Line<'_>>> = servers.iter().map(|server| lines(server).collect()).collect();
+    let mut away = Vec::new();
     for _ in 0..args.rounds {
+        away.push(number(&said(programs.clock, args, &[&args.seconds, &LAG_US_MAX])?, "away_share")?);
         for table in &mut tables {
             let closed = load(programs.engine, table[0].server, args, json!({}))?;
             let limit_per_s = number(&closed, "completed_per_s")?;
@@ -87,13 +91,15 @@ pub fn measure(programs: &Programs<'_>, servers: &[Server<'_>], args: &LoadArgs)
          what prony's closed loop reached on the same server in the same round. `--spin`: the thread never sleeps. The floor is a bare epoll \
          loop in C that sends by the same schedule: where it is late as well, the machine is. Busy is the share of its CPU in which a \
          thread had work to do; above 90 % a result is called generator-limited.\n\n\
+         {}\n\n\
          | server | rate: of the limit | generator | requests/s | busy | lag p50, us | p99, us: median (least to most) | p99.9, us | bar | holds |\n\
          |---|--:|---|--:|--:|--:|--:|--:|--:|---|\n",
         args.rounds,
         args.seconds,
         machine(),
         load_average(),
-        args.connections
+        args.connections,
+        away_said(&away)
     );
     text.extend(tables.iter().flatten().map(Line::row));
     Ok(text)
@@ -112,9 +118,10 @@ impl Line<'_> {
             Sender::Prony => engine(false)?,
             Sender::Spinning => engine(true)?,
             Sender::Floor => {
-                let [port, connections] = [u32::from(self.server.port), args.connections].map(|n| n.to_string());
-                let (seconds, rate) = (args.seconds.to_string(), format!("{per_s:.0}"));
-                said(programs.floor, args, &[&port, &connections, &seconds, &rate, "poisson", "lag"])?
+                let rate = format!("{per_s:.0}");
+                let words: [&dyn std::fmt::Display; 6] =
+                    [&self.server.port, &args.connections, &args.seconds, &rate, &"poisson", &"lag"];
+                said(programs.floor, args, &words)?
             }
         };
         self.per_s.push(number(&said, "completed_per_s")?);
@@ -148,17 +155,33 @@ impl Line<'_> {
     }
 }
 
+/// What the machine itself leaves of the bar: `away` are shares of the time, one for each round.
+fn away_said(away: &[f64]) -> String {
+    let percent: Vec<f64> = away.iter().map(|share| 100.0 * share).collect();
+    let most = median(&percent).unwrap_or_default();
+    format!(
+        "In each round, with no load at all, a loop that only reads the clock was kept from that CPU for longer than {LAG_US_MAX:.0} us in {} % of its \
+         time. {}",
+        super::table::spread(&percent, 2),
+        if most < 1.0 {
+            "That leaves room for the bar."
+        } else {
+            "Above 1 % this machine cannot show the bar: no sender is on time while it has no CPU, and what was due meanwhile is late as well."
+        }
+    )
+}
+
 /// One run of the engine; what it printed.
 fn load(engine: &Path, server: &Server<'_>, args: &LoadArgs, mut fields: Value) -> anyhow::Result<String> {
     fields["connections"] = json!(args.connections);
     fields["duration"] = json!(format!("{}s", args.seconds));
-    said(engine, args, &[&format!("http://127.0.0.1:{}/", server.port), &fields.to_string()])
+    said(engine, args, &[&format!("http://127.0.0.1:{}/", server.port), &fields])
 }
 
 /// What a program printed, on the generators' CPU.
-fn said(program: &Path, args: &LoadArgs, words: &[&str]) -> anyhow::Result<String> {
+fn said(program: &Path, args: &LoadArgs, words: &[&dyn std::fmt::Display]) -> anyhow::Result<String> {
     let mut command = prioritised("taskset", args.realtime);
-    command.args(["-c", GENERATOR_CPU]).arg(program).args(words);
+    command.args(["-c", GENERATOR_CPU]).arg(program).args(words.iter().map(ToString::to_string));
     let output = command.output().context("cannot start taskset")?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -195,6 +218,12 @@ mod tests {
                 "| nginx | 70 % | floor | 42000 | 31 % | 3.7 | 15 (12 to 60) | 300 | none |  |\n"
             ]
         );
+    }
+
+    #[test]
+    fn a_machine_that_takes_its_cpu_away_cannot_show_the_bar() {
+        assert!(away_said(&[0.002, 0.03, 0.004]).contains("in 0.40 (0.20 to 3.00) % of its time. That leaves room"));
+        assert!(away_said(&[0.02, 0.03, 0.004]).contains("Above 1 % this machine cannot"));
     }
 
     #[test]
