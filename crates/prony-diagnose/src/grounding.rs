@@ -63,20 +63,23 @@ impl Seen {
     }
 }
 
-/// The interventions that were done as tests; further doses for the headroom curve are none.
+/// The interventions that were done as tests; further looks at what throughput follows are none.
 fn tests_done(run: &Run) -> impl DoubleEndedIterator<Item = &Intervention> {
-    run.interventions.iter().filter(|i| i.elasticity.is_some() && !i.headroom)
+    run.interventions.iter().filter(|i| i.elasticity.is_some() && !i.further)
+}
+
+/// Whether an intervention turned a remedy of a finding. By its name: how far it is turned may follow the load, which is not the
+/// same from trial to trial.
+fn turns_remedy(intervention: &Intervention, finding: &Finding) -> bool {
+    let turned = intervention.what.knobs();
+    let is_turned = |knob: &Knob| turned.iter().any(|t| t.id == knob.id && t.host == knob.host);
+    finding.remedies.iter().filter_map(|r| r.knob.as_ref()).any(is_turned)
 }
 
 /// The last intervention done that tests a finding at a hop, control or not: a control that answers is evidence too.
 fn test_of<'a>(hop: &Hop<'a>, finding: &Finding) -> Option<&'a Intervention> {
     let own_knob = |i: &Intervention| match &i.what {
-        InterventionKind::Removal { .. } => {
-            // By its name: how far it is turned may follow the load, which is not the same from trial to trial.
-            let turned = i.what.knobs();
-            let is_turned = |knob: &Knob| turned.iter().any(|t| t.id == knob.id && t.host == knob.host);
-            finding.remedies.iter().filter_map(|r| r.knob.as_ref()).any(is_turned)
-        }
+        InterventionKind::Removal { .. } => turns_remedy(i, finding),
         InterventionKind::Cpu => finding.dose.cpu_host(hop) == Some(i.target.as_str()),
         InterventionKind::LinkRate { .. } => i.target == hop.name,
         InterventionKind::Concurrency => true,
@@ -120,21 +123,36 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
     }
 }
 
-/// The 95 % interval of a finding's predicted gain, as far as an intervention tells it. The prediction takes the hop for the sole
-/// limit; where throughput follows by an elasticity of e, freeing the same share brings (1 + gain)^e - 1. A removal measured a
-/// gain itself. Widened where needed, so that it holds the prediction; how far the share that was freed is off it does not know.
-pub fn gain_interval(hop: &Hop<'_>, finding: &Finding) -> Option<(f64, f64)> {
-    let gain = finding.gain?;
-    let intervention = test_of(hop, finding)?;
-    let seen = Seen::of(intervention)?;
-    let (low, high) = match intervention.what {
-        InterventionKind::Cpu | InterventionKind::LinkRate { .. } => {
-            ((seen.low * gain.ln_1p()).exp_m1(), (seen.high * gain.ln_1p()).exp_m1())
-        }
-        InterventionKind::Removal { .. } => (seen.low, seen.high),
-        InterventionKind::Concurrency | InterventionKind::Rate | InterventionKind::Placebo => return None,
-    };
-    (low.is_finite() && high.is_finite()).then(|| (low.min(gain), high.max(gain)))
+/// What mending a finding brings, relative.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gain {
+    /// By trial, if the remedy was tried; otherwise by the share that the finding explains.
+    pub value: Option<f64>,
+    /// 95 % interval, as far as an intervention tells it.
+    pub interval: Option<(f64, f64)>,
+    /// Pairs in which the remedy was tried.
+    pub tried_in: Option<u32>,
+}
+
+/// The gain of a finding. Where its remedy was not tried, the share that it explains takes the hop for the sole limit; where
+/// throughput follows by an elasticity of e, freeing the same share brings (1 + gain)^e - 1. That interval is widened where needed,
+/// so that it holds the prediction; how far the share that was freed is off it does not know.
+pub fn gain(hop: &Hop<'_>, finding: &Finding) -> Gain {
+    let tries = hop.run.interventions.iter().rev().filter(|i| turns_remedy(i, finding));
+    // From next to nothing a ratio says little.
+    let tried = tries.filter_map(|i| Some((i, Seen::of(i)?))).find(|(_, seen)| seen.value < FROM_NOTHING);
+    if let Some((intervention, seen)) = tried {
+        let tried_in = Some(intervention.pairs);
+        return Gain { value: Some(seen.value), interval: Some((seen.low, seen.high)), tried_in };
+    }
+    let interval = finding.gain.and_then(|gain| {
+        let intervention = test_of(hop, finding)?;
+        let slowed = matches!(intervention.what, InterventionKind::Cpu | InterventionKind::LinkRate { .. });
+        let seen = Seen::of(intervention).filter(|_| slowed)?;
+        let [low, high] = [seen.low, seen.high].map(|elasticity| (elasticity * gain.ln_1p()).exp_m1());
+        (low.is_finite() && high.is_finite()).then(|| (low.min(gain), high.max(gain)))
+    });
+    Gain { value: finding.gain, interval, tried_in: None }
 }
 
 /// What shows that a finding holds back only a part: throughput follows its CPU, but by far not in full.

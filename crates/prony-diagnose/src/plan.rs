@@ -1,5 +1,5 @@
 //! What to do next to test a diagnosis: the suspect first, then the negative control. Once throughput was seen to follow the
-//! suspect, other doses of it show where it begins to.
+//! suspect, its remedy shows what mending brings, and other doses where throughput begins to follow.
 //!
 //! It plans and does nothing. Invariant: at most one suspect and one control at a time, and nothing that was tried already.
 
@@ -20,7 +20,8 @@ const HEADROOM_DOSES: [f64; 2] = [0.1, 0.4];
 const MORE_CONNECTIONS: f64 = 0.5;
 
 /// The interventions that would test the verdict of `diagnosis`: the suspect, then the negative control; each with
-/// `pairs` 0. Once they were done and throughput followed: further doses of the suspect. Empty when nothing is left to test.
+/// `pairs` 0. Once they were done and throughput followed: further looks at the suspect, the most telling first. Empty when
+/// nothing is left to test.
 pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention> {
     let standing = standing(run);
     let of_verdict = |s: &&Standing<'_>| s.cause.id == diagnosis.verdict.cause && s.hop.name == diagnosis.verdict.hop;
@@ -29,7 +30,7 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
     if let Some(suspect) = standing.iter().find(of_verdict) {
         let planned_for_it = suspect_of(suspect, &standing);
         let is_removal = planned_for_it.as_ref().is_some_and(|i| matches!(i.what, InterventionKind::Removal { .. }));
-        further = planned_for_it.iter().flat_map(|tested| headroom(suspect, tested)).collect();
+        further = planned_for_it.iter().flat_map(|tested| further_looks(suspect, tested, &standing)).collect();
         plan.extend(planned_for_it);
         let tested = suspect.finding.dose.cpu_host(&suspect.hop).unwrap_or(suspect.hop.name);
         plan.extend(match is_removal {
@@ -70,16 +71,32 @@ fn is_same(a: &Intervention, b: &Intervention) -> bool {
         (InterventionKind::LinkRate { interface: a, .. }, InterventionKind::LinkRate { interface: b, .. }) => a == b,
         (a, b) => a == b,
     };
-    same_place && a.target == b.target && a.headroom == b.headroom && (!a.headroom || a.dose.total_cmp(&b.dose).is_eq())
+    same_place && a.target == b.target && a.further == b.further && (!a.further || a.dose.total_cmp(&b.dose).is_eq())
 }
 
-/// Further doses of what `tested` slows, when throughput was seen to follow it.
-fn headroom(suspect: &Standing<'_>, tested: &Intervention) -> Vec<Intervention> {
+/// The remedy of what `tested` slows, and further doses of it, when throughput was seen to follow. What was tested by its remedy has
+/// told all that.
+fn further_looks(suspect: &Standing<'_>, tested: &Intervention, standing: &[Standing<'_>]) -> Vec<Intervention> {
     let has_doses = matches!(tested.what, InterventionKind::Cpu | InterventionKind::LinkRate { .. });
     if !has_doses || !matches!(response(&suspect.hop, &suspect.finding), Response::Follows(_)) {
         return Vec::new();
     }
-    HEADROOM_DOSES.map(|dose| Intervention { dose, headroom: true, ..tested.clone() }).to_vec()
+    let remedy = removal_of(suspect, standing).map(|what| Intervention::planned(suspect.hop.name, what, false, 1.0));
+    let doses = HEADROOM_DOSES.map(|dose| Intervention { dose, ..tested.clone() });
+    remedy.into_iter().chain(doses).map(|look| Intervention { further: true, ..look }).collect()
+}
+
+/// The first remedy that can be turned, at the siblings with the same fault too.
+fn removal_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<InterventionKind> {
+    let knob = knobs_of(suspect).next()?;
+    let siblings = suspect.hop.siblings();
+    let is_sibling = |host: &str| host != knob.host && siblings.iter().any(|sibling| sibling.name == host);
+    let by_all = suspect.finding.dose == Dose::RemovalByAll;
+    let same = standing.iter().filter(|s| s.cause.id == suspect.cause.id).flat_map(knobs_of);
+    let belongs =
+        |k: &Knob| (k.id == knob.id && is_sibling(&k.host)) || (by_all && k.id != knob.id && k.host == knob.host);
+    let also = same.filter(belongs).collect();
+    Some(InterventionKind::Removal { knob, also })
 }
 
 fn is_closed_loop(run: &Run) -> bool {
@@ -95,18 +112,7 @@ fn suspect_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<Inter
         Dose::Concurrency | Dose::Queue if is_closed_loop(suspect.hop.run) => {
             (InterventionKind::Concurrency, MORE_CONNECTIONS)
         }
-        Dose::Removal | Dose::RemovalByAll => {
-            let knob = knobs_of(suspect).next()?;
-            let siblings = suspect.hop.siblings();
-            let is_sibling = |host: &str| host != knob.host && siblings.iter().any(|sibling| sibling.name == host);
-            let by_all = suspect.finding.dose == Dose::RemovalByAll;
-            let same = standing.iter().filter(|s| s.cause.id == suspect.cause.id).flat_map(knobs_of);
-            let belongs = |k: &Knob| {
-                (k.id == knob.id && is_sibling(&k.host)) || (by_all && k.id != knob.id && k.host == knob.host)
-            };
-            let also = same.filter(belongs).collect();
-            (InterventionKind::Removal { knob, also }, 1.0)
-        }
+        Dose::Removal | Dose::RemovalByAll => (removal_of(suspect, standing)?, 1.0),
         Dose::Concurrency | Dose::Queue | Dose::Untestable(_) => return None,
     };
     let target = suspect.finding.dose.cpu_host(&suspect.hop).unwrap_or(suspect.hop.name);

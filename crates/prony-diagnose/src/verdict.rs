@@ -10,7 +10,7 @@ use crate::cause::{
     gain_until_full,
 };
 use crate::facts::{Fact, Hop};
-use crate::grounding::{self, Response, response};
+use crate::grounding::{self, Gain, Response, response};
 use crate::walk::walk;
 use prony_model::diagnosis::{GroundingTest, Remedy, SCHEMA};
 use prony_model::{
@@ -248,22 +248,34 @@ fn beside(top: &Standing<'_>, others: &[Standing<'_>]) -> String {
 
 fn verdict_of(top: &Standing<'_>, others: &[Standing<'_>]) -> Verdict {
     let tests = grounding::tests(&top.hop, &top.finding);
-    let gain = top
-        .finding
-        .gain
-        .map_or(String::new(), |g| format!("; mending it is predicted to bring {:.0} % more", g * 100.0));
+    let gain = grounding::gain(&top.hop, &top.finding);
     let share = format!("it explains {:.0} % of the limit", top.finding.score * 100.0);
-    let (low, high) = grounding::gain_interval(&top.hop, &top.finding).unzip();
+    let (low, high) = gain.interval.unzip();
     Verdict {
         cause: top.cause.id.to_string(),
         hop: top.hop.name.to_string(),
         confidence: confidence(&tests),
         grounded: tests.iter().all(|t| t.holds),
-        predicted_gain: top.finding.gain,
+        predicted_gain: gain.value,
         predicted_gain_low: low,
         predicted_gain_high: high,
-        summary: format!("{}: {share}{gain}.{}", top.finding.summary, beside(top, others)),
+        summary: format!("{}: {share}{}.{}", top.finding.summary, in_words(&gain), beside(top, others)),
         grounding: tests,
+    }
+}
+
+fn in_words(gain: &Gain) -> String {
+    let percent = |share: f64| format!("{:+.0} %", 100.0 * share);
+    match (gain.value, gain.interval, gain.tried_in) {
+        (Some(value), Some((low, high)), Some(pairs)) => {
+            let span = format!("({} to {})", percent(low), percent(high));
+            format!(
+                "; its remedy, tried in {pairs} pairs of short trials, changed throughput by {} {span}",
+                percent(value)
+            )
+        }
+        (Some(value), _, _) => format!("; mending it is predicted to bring {:.0} % more", value * 100.0),
+        (None, _, _) => String::new(),
     }
 }
 

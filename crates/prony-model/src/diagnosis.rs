@@ -135,9 +135,10 @@ pub struct Intervention {
     pub what: InterventionKind,
     /// True for the negative control: nothing is expected to happen.
     pub control: bool,
-    /// True for a further dose of what throughput was seen to follow: it draws the headroom curve, and decides nothing.
+    /// True for a further look at what throughput was seen to follow: its remedy for some trials, which tells the gain, or another
+    /// dose, which draws the headroom curve. It decides nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub headroom: bool,
+    pub further: bool,
     /// Share by which the resource is made worse (for concurrency and rate: by which it is raised).
     pub dose: f64,
     /// Elasticity of throughput; for a removal and a placebo: relative gain. None before it was done.
@@ -161,7 +162,7 @@ impl Intervention {
     pub fn planned(target: &str, what: InterventionKind, control: bool, dose: f64) -> Self {
         let target = target.to_string();
         let (elasticity, low, high, p99, p999) = (None, None, None, None, None);
-        Self { target, what, control, headroom: false, dose, elasticity, low, high, p99, p999, pairs: 0 }
+        Self { target, what, control, further: false, dose, elasticity, low, high, p99, p999, pairs: 0 }
     }
 }
 

@@ -21,8 +21,8 @@ const REMOVAL_LONGER: f64 = 2.5;
 
 /// Fewer pairs say nothing: their interval is wider than any elasticity. A guess.
 const PAIRS_MIN: u32 = 5;
-/// Pairs of each dose of a headroom curve: it is drawn, and decides nothing. A guess.
-const HEADROOM_PAIRS: u32 = 7;
+/// Pairs of each further look: it decides nothing. A guess.
+const FURTHER_PAIRS: u32 = 7;
 /// Interventions of a run at most. A guess: with a suspect, its control and two doses each time, three suspects.
 const INTERVENTIONS_MAX: usize = 12;
 /// What is kept of the budget for the end: putting back, judging, writing the record. A guess: with 3 s of 120, whole diagnoses took up
@@ -30,16 +30,20 @@ const INTERVENTIONS_MAX: usize = 12;
 const ENDING: Nanos = Nanos(8_000_000_000);
 /// What a trial takes besides its load: turning something and putting it back, opening connections. A guess.
 const TURNING: Nanos = Nanos(150_000_000);
+/// What a removal takes besides: a server reloads twice, and its trial warms up for longer. A guess.
+const RELOADING: Nanos = Nanos(900_000_000);
 
 /// Whether a run may make `more` interventions.
 pub(crate) fn may_make(run: &Run, more: usize) -> bool {
     more > 0 && run.interventions.len() + more <= INTERVENTIONS_MAX
 }
 
-/// How many pairs of `count` interventions fit into the time that is left; the error says how much would be needed.
-pub(crate) fn within(effort: &Effort, count: usize, left: Nanos) -> Result<u32, String> {
+/// How many pairs of these interventions fit into the time that is left; the error says how much would be needed.
+pub(crate) fn within(effort: &Effort, planned: &[Intervention], left: Nanos) -> Result<u32, String> {
     let trial = effort.settle.0 + effort.intervention.0 + TURNING.0;
-    let round = trial * (count as u64 + 1);
+    let count = planned.len();
+    let reloads = planned.iter().filter(|i| is_removal(i)).count() as u64;
+    let round = trial * (count as u64 + 1) + RELOADING.0 * reloads;
     let fit = u32::try_from(left.0.saturating_sub(ENDING.0) / round).unwrap_or(u32::MAX).min(effort.pairs);
     if fit >= PAIRS_MIN {
         return Ok(fit);
@@ -53,14 +57,18 @@ pub(crate) fn within(effort: &Effort, count: usize, left: Nanos) -> Result<u32, 
 
 /// The effort of these interventions.
 pub(crate) fn effort_of(planned: &[Intervention], effort: &Effort) -> Effort {
-    if planned.iter().all(|i| i.headroom) {
-        return Effort { pairs: effort.pairs.min(HEADROOM_PAIRS), ..effort.clone() };
+    if planned.iter().all(|i| i.further) {
+        return Effort { pairs: effort.pairs.min(FURTHER_PAIRS), ..effort.clone() };
     }
-    if !planned.iter().any(|i| matches!(i.what, InterventionKind::Removal { .. })) {
+    if !planned.iter().any(is_removal) {
         return effort.clone();
     }
     let longer = Nanos((effort.intervention.0 as f64 * REMOVAL_LONGER) as u64);
     Effort { pairs: effort.pairs.min(REMOVAL_PAIRS), intervention: longer, ..effort.clone() }
+}
+
+fn is_removal(intervention: &Intervention) -> bool {
+    matches!(intervention.what, InterventionKind::Removal { .. })
 }
 
 /// The interventions from `first` on are under way; some could not be done.
@@ -304,9 +312,12 @@ mod tests {
     fn pairs_fit_into_the_budget() {
         let effort = Effort::default();
         let seconds = |s: u64| Nanos(s * 1_000_000_000);
-        assert_eq!(within(&effort, 2, seconds(90)), Ok(effort.pairs), "no more than are asked for");
-        assert_eq!(within(&effort, 2, seconds(38)), Ok(7), "7 times 3 trials of 1.35 s, and the end");
-        let error = within(&effort, 2, seconds(10)).unwrap_err();
+        let two = [planned(InterventionKind::Cpu, false), planned(InterventionKind::Cpu, true)];
+        assert_eq!(within(&effort, &two, seconds(90)), Ok(effort.pairs), "no more than are asked for");
+        assert_eq!(within(&effort, &two, seconds(38)), Ok(7), "7 times 3 trials of 1.35 s, and the end");
+        let reloading = [planned(removal(), false), planned(InterventionKind::Placebo, true)];
+        assert_eq!(within(&effort, &reloading, seconds(38)), Ok(6), "reloads take time");
+        let error = within(&effort, &two, seconds(10)).unwrap_err();
         assert!(error.starts_with("10s of the budget are left, and 5 pairs of 2 interventions take 20.25s"), "{error}");
     }
 
@@ -321,7 +332,7 @@ mod tests {
         conclude(&mut run, &Round::default());
         let earlier = run.interventions.clone();
         let round = Round::from(2);
-        run.interventions.push(Intervention { dose: 0.4, headroom: true, ..planned(InterventionKind::Cpu, false) });
+        run.interventions.push(Intervention { dose: 0.4, further: true, ..planned(InterventionKind::Cpu, false) });
         let queue = plan(&run, &round, &base(), &Effort { pairs: 2, ..Effort::quick() }, 7);
         assert_eq!(words(&queue), "as-found.6 slow2 trial2.6 restore as-found.7 slow2 trial2.7 restore");
         for pair in 6..11 {
@@ -344,9 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn a_headroom_curve_has_fewer_pairs() {
-        let further = Intervention { headroom: true, ..planned(InterventionKind::Cpu, false) };
-        assert_eq!(effort_of(std::slice::from_ref(&further), &Effort::default()).pairs, HEADROOM_PAIRS);
+    fn further_looks_have_fewer_pairs() {
+        let further = Intervention { further: true, ..planned(InterventionKind::Cpu, false) };
+        assert_eq!(effort_of(std::slice::from_ref(&further), &Effort::default()).pairs, FURTHER_PAIRS);
+        let remedy = Intervention { further: true, ..planned(removal(), false) };
+        assert_eq!(
+            effort_of(&[remedy, further.clone()], &Effort::default()).intervention,
+            Effort::default().intervention
+        );
         let effort = effort_of(&[further, planned(InterventionKind::Cpu, true)], &Effort::default());
         assert_eq!(effort.pairs, Effort::default().pairs);
     }

@@ -449,20 +449,29 @@ impl Session {
             Goal::Prove { .. } | Goal::Limit(_) | Goal::Cells(_) => BUDGET,
         };
         let verdict = &diagnosis.verdict;
-        let planned = prony_diagnose::plan_interventions(&self.run, diagnosis);
+        let mut planned = prony_diagnose::plan_interventions(&self.run, diagnosis);
         if !interventions::may_make(&self.run, planned.len()) {
             return;
         }
-        let further = planned.iter().all(|i| i.headroom);
+        let further = planned.iter().all(|i| i.further);
         // A proof measures the gain itself.
         if further && matches!(self.goal, Goal::Prove { .. }) {
             return;
         }
-        let what = if further { "how far throughput follows" } else { "suspect" };
-        let detail = format!("{what}: {} at {}", verdict.cause, verdict.hop);
         let elapsed = self.run.trials.last().map_or(0, |trial| trial.window.to_ns);
+        let left = Nanos(budget.0.saturating_sub(elapsed));
         let effort = interventions::effort_of(&planned, &self.effort);
-        let pairs = match interventions::within(&effort, planned.len(), Nanos(budget.0.saturating_sub(elapsed))) {
+        // Where there is no time for all further looks, there may be for the first.
+        while further && planned.len() > 1 && interventions::within(&effort, &planned, left).is_err() {
+            planned.pop();
+        }
+        let what = match planned.iter().any(|i| !i.what.knobs().is_empty()) {
+            true if further => "what mending brings",
+            false if further => "how far throughput follows",
+            _ => "suspect",
+        };
+        let detail = format!("{what}: {} at {}", verdict.cause, verdict.hop);
+        let pairs = match interventions::within(&effort, &planned, left) {
             Ok(pairs) => pairs,
             Err(reason) if !further => return self.miss(Gap::new("intervention", &verdict.hop, reason)),
             Err(_) => return,

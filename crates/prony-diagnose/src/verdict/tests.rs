@@ -215,15 +215,20 @@ fn an_answer_that_agrees_grounds_the_verdict() {
     let verdict = diagnose(&run).verdict;
     assert!(verdict.grounded && verdict.confidence == Confidence::High, "{verdict:#?}");
     let further = plan_interventions(&run, &diagnose(&run));
-    let doses: Vec<_> = further.iter().map(|i| (i.target.as_str(), i.headroom, i.dose)).collect();
+    let looks: Vec<_> = further.iter().map(|i| (i.target.as_str(), i.what.knobs().len(), i.further, i.dose)).collect();
     assert_eq!(
-        doses,
-        [("lb", true, 0.1), ("lb", true, 0.4)],
-        "nothing is tested twice, and what it follows has a curve"
+        looks,
+        [("lb", 1, true, 1.0), ("lb", 0, true, 0.1), ("lb", 0, true, 0.4)],
+        "nothing is tested twice; what it follows is mended for a while, and has a curve"
     );
-    answered(&mut run, (0.1, 0.0, 0.2), (0.9, 0.8, 1.0));
-    assert_eq!(diagnose(&run).verdict, verdict, "further doses decide nothing");
-    assert!(plan_interventions(&run, &diagnose(&run)).is_empty(), "and are not given twice");
+    answered(&mut run, (0.1, 0.05, 0.15), (0.9, 0.8, 1.0));
+    let after = diagnose(&run).verdict;
+    let (gain, interval) = (after.predicted_gain, after.predicted_gain_low.zip(after.predicted_gain_high));
+    assert_eq!((gain, interval), (Some(0.1), Some((0.05, 0.15))), "what was tried need not be predicted");
+    let tried = "its remedy, tried in 6 pairs of short trials, changed throughput by +10 % (+5 % to +15 %)";
+    assert!(after.summary.contains(tried), "{}", after.summary);
+    assert_eq!((&after.cause, &after.grounding), (&verdict.cause, &verdict.grounding), "further looks decide nothing");
+    assert!(plan_interventions(&run, &diagnose(&run)).is_empty(), "and are not made twice");
 }
 
 #[test]
@@ -232,7 +237,7 @@ fn what_throughput_does_not_follow_has_no_curve() {
         let mut run = keepalive_off().run();
         answered(&mut run, suspect, (0.0, -0.1, 0.1));
         let plan = plan_interventions(&run, &diagnose(&run));
-        assert!(plan.iter().all(|i| !i.headroom), "{plan:?}");
+        assert!(plan.iter().all(|i| !i.further), "{plan:?}");
     }
 }
 
@@ -344,8 +349,8 @@ fn a_removal_that_brings_nothing_speaks_against_the_cause() {
     answered(&mut mended, (5.0, 4.0, 6.0), (0.0, -0.1, 0.1));
     let verdict = diagnose(&mended).verdict;
     assert!(verdict.grounded && verdict.grounding[3].detail.contains("changed by 5.00 (4.00 to 6.00)"));
-    let gain = verdict.predicted_gain.unwrap();
-    assert_eq!(verdict.predicted_gain_low.zip(verdict.predicted_gain_high), Some((gain.min(4.0), gain.max(6.0))));
+    let interval = verdict.predicted_gain_low.zip(verdict.predicted_gain_high);
+    assert_eq!((verdict.predicted_gain, interval), (Some(5.0), Some((4.0, 6.0))));
     let mut dead = ports.run();
     answered(&mut dead, (120_000.0, 100_000.0, 140_000.0), (0.0, -0.1, 0.1));
     let detail = diagnose(&dead).verdict.grounding[3].detail.clone();

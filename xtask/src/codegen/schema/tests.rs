@@ -26,7 +26,7 @@ fn full() -> Diagnosis {
     let knob = Knob { host: "lb".into(), id: KnobId::NginxUpstreamKeepalive, value: "64".into() };
     let bounded = || Some(prony_model::limit::Bounded::default());
     let intervention = |what| Intervention {
-        headroom: true,
+        further: true,
         elasticity: Some(1.0),
         p99: bounded(),
         p999: bounded(),
