@@ -14,6 +14,8 @@ use prony_model::{Intervention, InterventionKind, Knob, Run};
 const FOLLOWS: f64 = 0.5;
 /// Elasticity below which throughput does not follow. A guess; measured controls reached 0.12.
 const STANDS_STILL: f64 = 0.35;
+/// A control that moves by less than this part of the suspect, with intervals that do not touch, moved far less. A guess.
+const FAR_LESS: f64 = 0.5;
 /// Elasticity of a suspect below which a wide interval speaks against it too. A guess; measured controls reached 0.12.
 const HARDLY: f64 = 0.15;
 /// A sole bottleneck has an elasticity of 1 (methods.md). An interval that ends below this shows one limit among others. A
@@ -139,9 +141,11 @@ pub struct Gain {
 /// so that it holds the prediction; how far the share that was freed is off it does not know.
 pub fn gain(hop: &Hop<'_>, finding: &Finding) -> Gain {
     let tries = hop.run.interventions.iter().rev().filter(|i| turns_remedy(i, finding));
-    // From next to nothing a ratio says little.
-    let tried = tries.filter_map(|i| Some((i, Seen::of(i)?))).find(|(_, seen)| seen.value < FROM_NOTHING);
-    if let Some((intervention, seen)) = tried {
+    if let Some((intervention, seen)) = tries.filter_map(|i| Some((i, Seen::of(i)?))).next() {
+        // From next to nothing a ratio says little.
+        if seen.value > FROM_NOTHING {
+            return Gain::default();
+        }
         let tried_in = Some(intervention.pairs);
         return Gain { value: Some(seen.value), interval: Some((seen.low, seen.high)), tried_in };
     }
@@ -279,7 +283,7 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
     };
     // Of a queue 0 is expected, so it is no measure for its control.
     let measured = test_of(hop, finding).filter(|_| finding.dose != Dose::Queue).and_then(Seen::of);
-    let suspect = measured.map_or(1.0, |s| s.value.abs());
+    let suspect = measured.as_ref().map_or(1.0, |s| s.value.abs());
     let needs_control = finding.dose != Dose::Concurrency;
     let tested = finding.dose.cpu_host(hop).unwrap_or(hop.name);
     let others = tests_done(hop.run).filter(|i| i.target != hop.name && i.target != tested);
@@ -287,17 +291,22 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
     for (control, seen) in others.filter_map(|i| Some((i, Seen::of(i)?))) {
         // A wide interval covers 0 easily, so the value itself must stay below the border as well.
         let covers_zero = seen.low <= 0.0 && seen.high >= 0.0;
+        // Whoever serves in the bursts of a limited neighbour matters a little; what counts is that the suspect matters much more.
+        let is_far_less = measured.as_ref().is_some_and(|s| seen.high < s.low && seen.value.abs() < FAR_LESS * suspect);
         let still = match control.what {
             // A stack that mostly fails is not the same twice: then what counts is that the remedy did much more.
             InterventionKind::Placebo => {
-                covers_zero && (seen.value.abs() < STANDS_STILL || seen.value.ln_1p().abs() < 0.5 * suspect.ln_1p())
+                covers_zero
+                    && (seen.value.abs() < STANDS_STILL || seen.value.ln_1p().abs() < FAR_LESS * suspect.ln_1p())
             }
             InterventionKind::Cpu
             | InterventionKind::LinkRate { .. }
             | InterventionKind::Concurrency
             | InterventionKind::Rate
             | InterventionKind::Removal { .. } => {
-                seen.value.abs() < STANDS_STILL && (covers_zero || seen.value.abs() < 0.5 * suspect)
+                let is_still = seen.value < STANDS_STILL && covers_zero;
+                let hardly_moves = seen.value.abs() < STANDS_STILL && seen.value.abs() < FAR_LESS * suspect;
+                is_still || hardly_moves || is_far_less
             }
         };
         // A host that was suspected first and stood still is a control as good as any; one that moved was no control.
@@ -305,7 +314,11 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
         if !is_control {
             continue;
         }
-        let verdict = if still { "it stood still, as it should" } else { "it should have stood still" };
+        let verdict = match still {
+            true if seen.value < STANDS_STILL => "it stood still, as it should",
+            true => "far less, as it should",
+            false => "it should have stood still",
+        };
         let what = if control.what == InterventionKind::Placebo { "nothing turned" } else { &control.target };
         detail = format!("{detail}; control {what}: {}, {verdict}", seen.text());
         quiet.push(still);

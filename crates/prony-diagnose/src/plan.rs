@@ -36,7 +36,7 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
         plan.extend(match is_removal {
             true => Some(Intervention::planned("", InterventionKind::Placebo, true, 0.0)),
             false => {
-                let control = control_for(&suspect.hop.other(tested));
+                let control = control_for(&suspect.hop.other(tested), suspect.finding.dose == Dose::Queue);
                 control.map(|hop| Intervention::planned(hop.name, InterventionKind::Cpu, true, DOSE))
             }
         });
@@ -124,14 +124,16 @@ fn knobs_of<'s>(standing: &'s Standing<'_>) -> impl Iterator<Item = Knob> + use<
 }
 
 /// The hop that should not matter: rather one on CPUs that are not full, on none of the suspect's, a server rather than
-/// a proxy, the idlest. Hosts that share full CPUs with the suspect are part of the same limit and control nothing.
-fn control_for<'a>(suspect: &Hop<'a>) -> Option<Hop<'a>> {
+/// a proxy, the idlest. Hosts that share full CPUs with the suspect are part of the same limit and control nothing. Of a queue,
+/// rather none that the suspect calls: while it answers, the place in use is held.
+fn control_for<'a>(suspect: &Hop<'a>, is_queue: bool) -> Option<Hop<'a>> {
     let is_full = |h: &Hop<'_>| cpu_is_full(h).unwrap_or(true);
     let others = Hop::path(suspect.run).into_iter().filter(|h| h.name != suspect.name);
     let apart = others.filter(|h| !(is_full(h) && h.shares_cpu_with(suspect)));
     let rank = |h: &Hop<'_>| {
         let is_proxy = h.host().is_some_and(|h| h.role == Role::Proxy);
-        (is_full(h), h.shares_cpu_with(suspect), is_proxy)
+        let is_called = suspect.host().is_some_and(|s| s.calls.iter().any(|called| called == h.name));
+        (is_queue && is_called, is_full(h), h.shares_cpu_with(suspect), is_proxy)
     };
     let own = |h: &Hop<'_>| h.at(Level::At).and_then(|r| r.own_cpu()).unwrap_or(f64::INFINITY);
     apart.min_by(|a, b| rank(a).cmp(&rank(b)).then(own(a).total_cmp(&own(b))))

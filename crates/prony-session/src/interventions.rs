@@ -9,7 +9,9 @@ use crate::levels::{order, timed};
 use crate::machine::Command;
 use prony_model::limit::Bounded;
 use prony_model::run::Arm;
-use prony_model::{Intervention, InterventionKind, Level, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial};
+use prony_model::{
+    Intervention, InterventionKind, Knob, Level, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial,
+};
 use prony_stats::random::Random;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -30,6 +32,8 @@ const INTERVENTIONS_MAX: usize = 12;
 const ENDING: Nanos = Nanos(8_000_000_000);
 /// What a trial takes besides its load: turning something and putting it back, opening connections. A guess.
 const TURNING: Nanos = Nanos(150_000_000);
+/// Requests that are under way when a trial ends are waited for, so long at most; as the load engine does.
+const DRAINING_MAX: Nanos = Nanos(500_000_000);
 /// What a removal takes besides: a server reloads twice, and its trial warms up for longer. A guess.
 const RELOADING: Nanos = Nanos(900_000_000);
 
@@ -38,12 +42,23 @@ pub(crate) fn may_make(run: &Run, more: usize) -> bool {
     more > 0 && run.interventions.len() + more <= INTERVENTIONS_MAX
 }
 
-/// How many pairs of these interventions fit into the time that is left; the error says how much would be needed.
-pub(crate) fn within(effort: &Effort, planned: &[Intervention], left: Nanos) -> Result<u32, String> {
-    let trial = effort.settle.0 + effort.intervention.0 + TURNING.0;
-    let count = planned.len();
+/// What a pair of these interventions takes.
+fn pair_takes(run: &Run, effort: &Effort, planned: &[Intervention]) -> u64 {
+    let waits = run.level(Level::At).map_or(0, |at| (at.result.latency.p99_us * 1e3) as u64).min(DRAINING_MAX.0);
+    let trial = effort.settle.0 + effort.intervention.0 + TURNING.0 + waits;
     let reloads = planned.iter().filter(|i| is_removal(i)).count() as u64;
-    let round = trial * (count as u64 + 1) + RELOADING.0 * reloads;
+    trial * (planned.len() as u64 + 1) + RELOADING.0 * reloads
+}
+
+/// What trying a remedy takes at the least.
+pub(crate) fn remedy_takes(run: &Run, effort: &Effort, remedy: &Knob) -> Nanos {
+    let what = InterventionKind::Removal { knob: remedy.clone(), also: Vec::new() };
+    Nanos(pair_takes(run, effort, &[Intervention::planned("", what, false, 1.0)]) * u64::from(PAIRS_MIN))
+}
+
+/// How many pairs of these interventions fit into the time that is left; the error says how much would be needed.
+pub(crate) fn within(run: &Run, effort: &Effort, planned: &[Intervention], left: Nanos) -> Result<u32, String> {
+    let (round, count) = (pair_takes(run, effort, planned), planned.len());
     let fit = u32::try_from(left.0.saturating_sub(ENDING.0) / round).unwrap_or(u32::MAX).min(effort.pairs);
     if fit >= PAIRS_MIN {
         return Ok(fit);
@@ -261,7 +276,7 @@ mod tests {
     use super::*;
     use crate::testing::{MadeRun, plan as base};
     use expect_test::{Expect, expect};
-    use prony_model::{Knob, KnobId};
+    use prony_model::KnobId;
 
     fn planned(what: InterventionKind, control: bool) -> Intervention {
         Intervention::planned(if control { "s1" } else { "lb" }, what, control, 0.2)
@@ -313,12 +328,25 @@ mod tests {
         let effort = Effort::default();
         let seconds = |s: u64| Nanos(s * 1_000_000_000);
         let two = [planned(InterventionKind::Cpu, false), planned(InterventionKind::Cpu, true)];
-        assert_eq!(within(&effort, &two, seconds(90)), Ok(effort.pairs), "no more than are asked for");
-        assert_eq!(within(&effort, &two, seconds(38)), Ok(7), "7 times 3 trials of 1.35 s, and the end");
+        let run = run(Vec::new());
+        let within = |planned: &[Intervention], left| within(&run, &effort, planned, left);
+        assert_eq!(within(&two, seconds(90)), Ok(effort.pairs), "no more than are asked for");
+        assert_eq!(within(&two, seconds(38)), Ok(7), "7 times 3 trials of 1.35 s, and the end");
         let reloading = [planned(removal(), false), planned(InterventionKind::Placebo, true)];
-        assert_eq!(within(&effort, &reloading, seconds(38)), Ok(6), "reloads take time");
-        let error = within(&effort, &two, seconds(10)).unwrap_err();
+        assert_eq!(within(&reloading, seconds(38)), Ok(6), "reloads take time");
+        let error = within(&two, seconds(10)).unwrap_err();
         assert!(error.starts_with("10s of the budget are left, and 5 pairs of 2 interventions take 20.25s"), "{error}");
+
+        let mut slow = MadeRun { run: run.clone() }.trial(Purpose::Level { level: Level::At }, 100.0).run;
+        slow.trials[0].result.latency.p99_us = 300_000.0;
+        assert_eq!(super::within(&slow, &effort, &two, seconds(38)), Ok(6), "the last requests are waited for");
+        let knob = Knob { host: "lb".into(), id: KnobId::NginxWorkerProcesses, value: "2".into() };
+        let takes = remedy_takes(&run, &effort, &knob);
+        assert_eq!(
+            super::within(&run, &effort, &reloading[..1], Nanos(takes.0 + ENDING.0)),
+            Ok(PAIRS_MIN),
+            "just enough"
+        );
     }
 
     #[test]

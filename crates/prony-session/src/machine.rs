@@ -462,16 +462,22 @@ impl Session {
         let left = Nanos(budget.0.saturating_sub(elapsed));
         let effort = interventions::effort_of(&planned, &self.effort);
         // Where there is no time for all further looks, there may be for the first.
-        while further && planned.len() > 1 && interventions::within(&effort, &planned, left).is_err() {
+        while further && planned.len() > 1 && interventions::within(&self.run, &effort, &planned, left).is_err() {
             planned.pop();
         }
-        let what = match planned.iter().any(|i| !i.what.knobs().is_empty()) {
+        let turns = planned.iter().any(|i| !i.what.knobs().is_empty());
+        let what = match turns {
             true if further => "what mending brings",
             false if further => "how far throughput follows",
             _ => "suspect",
         };
         let detail = format!("{what}: {} at {}", verdict.cause, verdict.hop);
-        let pairs = match interventions::within(&effort, &planned, left) {
+        // A remedy that can be turned is tried afterwards: some pairs less leave time for it.
+        let tries_later = matches!(self.goal, Goal::Diagnose { .. }) && !further && !turns;
+        let remedy = diagnosis.remedies.iter().find_map(|r| r.knob.as_ref()).filter(|_| tries_later);
+        let kept = remedy.map_or(Nanos(0), |knob| interventions::remedy_takes(&self.run, &self.effort, knob));
+        let with_time_kept = interventions::within(&self.run, &effort, &planned, Nanos(left.0.saturating_sub(kept.0)));
+        let pairs = match with_time_kept.or_else(|_| interventions::within(&self.run, &effort, &planned, left)) {
             Ok(pairs) => pairs,
             Err(reason) if !further => return self.miss(Gap::new("intervention", &verdict.hop, reason)),
             Err(_) => return,

@@ -288,6 +288,15 @@ fn a_control_that_moves_unsettles_it() {
     let verdict = diagnose(&run).verdict;
     assert!(!verdict.grounded, "{verdict:#?}");
     assert_eq!(verdict.cause, "upstream-keepalive-off");
+    let grounded = |control| {
+        let mut run = keepalive_off().run();
+        answered(&mut run, (1.64, 1.31, 1.97), control);
+        let verdict = diagnose(&run).verdict;
+        (verdict.grounded, verdict.grounding[3].detail.contains("far less, as it should"))
+    };
+    assert_eq!(grounded((0.66, 0.29, 1.03)), (true, true), "far less than the suspect");
+    assert_eq!(grounded((0.66, 0.0, 1.32)), (false, false), "the intervals touch");
+    assert_eq!(grounded((0.9, 0.8, 1.0)), (false, false), "more than half of it");
 }
 
 #[test]
@@ -353,7 +362,9 @@ fn a_removal_that_brings_nothing_speaks_against_the_cause() {
     assert_eq!((verdict.predicted_gain, interval), (Some(5.0), Some((4.0, 6.0))));
     let mut dead = ports.run();
     answered(&mut dead, (120_000.0, 100_000.0, 140_000.0), (0.0, -0.1, 0.1));
-    let detail = diagnose(&dead).verdict.grounding[3].detail.clone();
+    let verdict = diagnose(&dead).verdict;
+    let detail = &verdict.grounding[3].detail;
+    assert_eq!(verdict.predicted_gain, None, "no ratio says what it brings");
     assert!(detail.contains("rose from next to nothing, more than 100000 times"), "{detail}");
 }
 
