@@ -27,7 +27,8 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
     let of_verdict = |s: &&Standing<'_>| s.cause.id == diagnosis.verdict.cause && s.hop.name == diagnosis.verdict.hop;
     let mut plan = Vec::new();
     let mut further = Vec::new();
-    if let Some(suspect) = standing.iter().find(of_verdict) {
+    let suspect = standing.iter().find(of_verdict);
+    if let Some(suspect) = suspect {
         let planned_for_it = suspect_of(suspect, &standing);
         let is_removal = planned_for_it.as_ref().is_some_and(|i| matches!(i.what, InterventionKind::Removal { .. }));
         further = planned_for_it.iter().flat_map(|tested| further_looks(suspect, tested, &standing)).collect();
@@ -49,8 +50,10 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
     }
     let is_tried = |p: &Intervention| run.interventions.iter().any(|i| is_same(i, p));
     plan.retain(|p| !is_tried(p));
-    // A control alone may show a limit that nobody suspected; once is enough for that.
-    if plan.iter().all(|i| i.control) && !run.interventions.is_empty() {
+    // A control alone may show a limit that nobody suspected; once is enough for that. But what was a control itself and answered,
+    // like a suspect, has none yet.
+    let lacks_control = suspect.is_some_and(|s| is_without_control(run, s));
+    if plan.iter().all(|i| i.control) && !run.interventions.is_empty() && !lacks_control {
         plan.clear();
     }
     if plan.is_empty() {
@@ -58,6 +61,13 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
         plan = further;
     }
     plan
+}
+
+/// Whether throughput was seen to follow a suspect while nothing else was tried.
+fn is_without_control(run: &Run, suspect: &Standing<'_>) -> bool {
+    let tested = suspect.finding.dose.cpu_host(&suspect.hop).unwrap_or(suspect.hop.name);
+    let others = run.interventions.iter().any(|i| i.target != suspect.hop.name && i.target != tested);
+    !others && matches!(response(&suspect.hop, &suspect.finding), Response::Follows(_))
 }
 
 /// Whether two interventions do the same to the same place. How far a remedy is turned and how much a link carried follow the load,

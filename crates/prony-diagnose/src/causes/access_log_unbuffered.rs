@@ -20,7 +20,8 @@
 //! A buffered log, however large: writes per request stay far below 0.2. A log on a slow disk: then PSI io is not 0.
 //!
 //! ## Fix
-//! Knob `nginx.access_log` with `buffer=64k`. A variable in the path prevents buffering: give the log a fixed name.
+//! Knob `nginx.access_log` with `buffer=64k`. A variable in the path prevents buffering: give the log a fixed name. What such a log
+//! costs is tried with the knob at `off`.
 //!
 //! ## References
 //! nginx `ngx_http_log_module`, directive `access_log` (buffering only with buffer= or gzip=).
@@ -76,6 +77,14 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let gain =
         if cpu_is_full(hop)? { predicted_gain(hop, share) } else { Some(gain_of_share(share, gain_until_full(hop))) };
     let claim = format!("{} writes to its access log {:.2} times per request", hop.name, writes.value);
+    // A path with a variable cannot be buffered: what that log costs shows without it.
+    let (advice, value) = match opens.value > 0.0 {
+        true => (
+            "give the access log one fixed path and buffer it (a variable in the path prevents that); turned off for a while, it shows what it costs",
+            "off",
+        ),
+        false => ("buffer the access log: access_log PATH FORMAT buffer=64k flush=2s", "buffer=64k"),
+    };
     let mut finding = Finding::new(writes, WRITES_PER_REQUEST, ORIGIN, &claim, share)
         .and(hop.fact(PRICE_LOG_WRITE.name, "us", |_| Ok(price_us)), "price of one write on this host");
     if opens.value > 0.0 {
@@ -85,10 +94,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     finding
         .and(hop.summary(&PSI_IO_FULL), "time that everything waited for a disk")
-        .mend(
-            "buffer the access log: access_log PATH FORMAT buffer=64k flush=2s (a variable in PATH prevents it)",
-            knob(hop, KnobId::NginxAccessLog, "buffer=64k"),
-        )
+        .mend(advice, knob(hop, KnobId::NginxAccessLog, value))
         .gaining(gain)
         .rising(hop.fact("log writes", "/s", |r| Ok(writes_per_request(hop)?.value * r.requests()?)))
         .fires()
@@ -187,6 +193,7 @@ mod tests {
         let found = finding(CAUSE.id, "lb", &held(0.04)).unwrap();
         assert!((found.score - 0.047).abs() < 0.001, "{}", found.score);
         assert!(found.evidence.iter().any(|e| e.metric == "log opens / request" && (e.value - 1.0).abs() < 1e-6));
+        assert_eq!(found.remedies[0].knob.as_ref().unwrap().value, "off", "such a log cannot be buffered");
     }
 
     proptest! {

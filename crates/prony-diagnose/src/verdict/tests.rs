@@ -6,7 +6,7 @@ use crate::testing::Lab;
 use expect_test::{Expect, expect};
 use prony_model::limit::Bounded;
 use prony_model::metric::*;
-use prony_model::{InterventionKind, Nanos};
+use prony_model::{Intervention, InterventionKind, Nanos};
 use proptest::prelude::*;
 
 /// Verdict, confidence and candidates in short.
@@ -229,6 +229,20 @@ fn an_answer_that_agrees_grounds_the_verdict() {
     assert!(after.summary.contains(tried), "{}", after.summary);
     assert_eq!((&after.cause, &after.grounding), (&verdict.cause, &verdict.grounding), "further looks decide nothing");
     assert!(plan_interventions(&run, &diagnose(&run)).is_empty(), "and are not made twice");
+}
+
+#[test]
+fn what_answered_as_a_control_gets_a_control_of_its_own() {
+    let mut run = keepalive_off().run();
+    let mut earlier = Intervention::planned("lb", InterventionKind::Cpu, true, 0.2);
+    (earlier.elasticity, earlier.low, earlier.high, earlier.pairs) = (Some(1.16), Some(1.0), Some(1.32), 14);
+    run.interventions.push(earlier);
+    let plan = plan_interventions(&run, &diagnose(&run));
+    let planned: Vec<_> = plan.iter().map(|i| (i.target.as_str(), i.control)).collect();
+    assert_eq!(planned, [("s1", true)]);
+    answered(&mut run, (0.0, 0.0, 0.0), (-0.05, -0.15, 0.05));
+    assert!(diagnose(&run).verdict.grounded);
+    assert!(plan_interventions(&run, &diagnose(&run)).iter().all(|i| i.further), "and no other one");
 }
 
 #[test]
