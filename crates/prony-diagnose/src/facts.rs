@@ -196,9 +196,16 @@ impl<'a> Hop<'a> {
         }
     }
 
-    /// Processes that serve requests, by pid; all processes when none is marked.
+    /// Processes that serve requests, by pid; all processes when none is marked. Those of the level at the limit: a remedy that is
+    /// tried later may start others.
     pub fn workers(&self) -> Vec<&'a str> {
-        let all = self.items(&PROC_RUN);
+        let window = self.run.level(Level::At).map(|trial| trial.window);
+        let ran = |pid: &str| {
+            let points = self.run.series.points(self.name, &PROC_RUN, pid);
+            window.is_none_or(|w| points.iter().any(|(at_ns, _)| (w.from_ns..=w.to_ns).contains(at_ns)))
+        };
+        let (then, later): (Vec<_>, Vec<_>) = self.items(&PROC_RUN).into_iter().partition(|pid| ran(pid));
+        let all = if then.is_empty() { later } else { then };
         let marked: Vec<_> = (all.iter().copied())
             .filter(|pid| self.run.series.points(self.name, &PROC_IS_WORKER, pid).last().is_some_and(|(_, v)| *v > 0.5))
             .collect();
@@ -435,6 +442,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
     use crate::testing::Lab;
+    use prony_model::SeriesKey;
 
     #[test]
     fn what_a_healthy_proxy_shows() {
@@ -448,6 +456,20 @@ mod tests {
         assert!((at.cpu_us_per_request().unwrap() - 63.4).abs() < 0.1, "{:?}", at.cpu_us_per_request());
         assert!(lb.shares_cpu_with(&lb) && !lb.shares_cpu_with(&lb.other("s1")));
         assert_eq!(at.stalled_share(), 0.0);
+    }
+
+    #[test]
+    fn workers_that_a_tried_remedy_started_do_not_count() {
+        let mut run = Lab::healthy().run();
+        let workers = Hop { run: &run, name: "lb" }.workers().len();
+        let later = run.trials.iter().map(|trial| trial.window.to_ns).max().unwrap() + 1;
+        for (metric, value) in [(&PROC_RUN, 9.0), (&PROC_IS_WORKER, 1.0)] {
+            let key = SeriesKey { host: "lb".into(), metric: metric.name.into(), item: "4711".into() };
+            run.series.push(key, later, value);
+        }
+        assert_eq!(Hop { run: &run, name: "lb" }.workers().len(), workers);
+        run.trials.clear();
+        assert_eq!(Hop { run: &run, name: "lb" }.workers().len(), workers + 1, "without a level all that ran");
     }
 
     #[test]

@@ -27,6 +27,8 @@ fn text(args: &FaultsArgs, rows: &[Row]) -> String {
     for (flag, on) in [("--healthy", args.healthy), ("--passive", args.passive), ("--no-loads", args.no_loads)] {
         command += &if on { format!(" {flag}") } else { String::new() };
     }
+    // Where the folders lie is nobody's business.
+    command += if args.cases.is_empty() { "" } else { " --cases FOLDER" };
     for only in &args.only {
         command += &format!(" --only {only}");
     }

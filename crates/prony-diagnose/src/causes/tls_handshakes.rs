@@ -19,18 +19,18 @@
 //! without TLS: then there is no cryptography in the profile.
 //!
 //! ## Fix
-//! Kept connections (`keepalive_timeout`), a session cache or tickets (`ssl_session_cache`), an ECDSA key instead of RSA.
-//! prony has no knob for them yet.
+//! Kept connections (knob `nginx.keepalive_timeout`), a session cache or tickets (`ssl_session_cache`), an ECDSA key instead of RSA.
 //!
 //! ## References
 //! nginx `ngx_http_ssl_module`, directive `ssl_session_cache`; RFC 8446 section 2.2 (resumption).
 
+use super::client_connections_short::TIMEOUT;
 use super::compression_cpu::dose;
-use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, predicted_gain, ruled_out};
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, nginx_knob, predicted_gain, ruled_out};
 use crate::facts::{Hop, Reader};
 use crate::profile::{Code, Profile};
 use prony_model::metric::{IF_RX_BYTES, IF_TX_BYTES, TCP_ACTIVE_OPENS, TCP_PASSIVE_OPENS};
-use prony_model::{Gap, Level};
+use prony_model::{Gap, KnobId, Level, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "tls-handshakes",
@@ -101,6 +101,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         handshakes * 100.0,
         opens.value
     );
+    // How long a client's connection lasts is the server's to say; of a connection to an upstream it is not.
+    let by_clients = at.sum(&TCP_PASSIVE_OPENS)? >= at.sum(&TCP_ACTIVE_OPENS)?;
+    let keeping = nginx_knob(hop, KnobId::NginxDirective(NginxDirective::KeepaliveTimeout), TIMEOUT);
     Finding::new(opens, OPENS_PER_REQUEST, "guess", &claim, share)
         .and(Ok(seen), "cryptography, less what enciphering the bytes costs")
         .and(profile.us_per_request("TLS handshakes", handshakes), "what handshakes cost each request")
@@ -108,7 +111,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .mend(
             "keep client connections (keepalive_timeout), resume sessions (ssl_session_cache, ssl_session_tickets), and use \
              an ECDSA key",
-            None,
+            keeping.filter(|_| by_clients),
         )
         .gaining(predicted_gain(hop, share))
         .rising(profile.cpus("handshakes", handshakes))
@@ -141,6 +144,9 @@ mod tests {
     fn fires_silent_border() {
         let found = finding(CAUSE.id, "lb", &lab(1.0, 0.7)).unwrap();
         assert!(found.score > 0.6 && found.dose == Dose::Cpu, "{}", found.score);
+        assert_eq!(found.remedies[0].knob.as_ref().unwrap().value, "75s");
+        let to_servers = lab(1.0, 0.7).per_second("lb", &TCP_ACTIVE_OPENS, "", 1_000.0);
+        assert_eq!(finding(CAUSE.id, "lb", &to_servers).unwrap().remedies[0].knob, None, "nothing that clients do");
         assert_eq!(score(CAUSE.id, "lb", &lab(0.01, 0.7)), 0.0, "connections are kept: that is enciphering");
         assert_eq!(score(CAUSE.id, "lb", &lab(1.0, 0.0)), 0.0, "no TLS");
         assert_eq!(score(CAUSE.id, "lb", &lab(1.0, 0.05)), 0.0);
