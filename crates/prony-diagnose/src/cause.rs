@@ -121,6 +121,11 @@ impl Dose {
         }
     }
 
+    /// The host that a test of a finding at `hop` makes slower.
+    pub fn tested_host<'h>(&'h self, hop: &Hop<'h>) -> &'h str {
+        self.cpu_host(hop).unwrap_or(hop.name)
+    }
+
     /// Whether an intervention of this kind tests a finding with this dose.
     pub fn is_tested_by(&self, what: &InterventionKind) -> bool {
         match what {

@@ -200,12 +200,10 @@ impl<'a> Hop<'a> {
     /// tried later may start others.
     pub fn workers(&self) -> Vec<&'a str> {
         let window = self.run.level(Level::At).map(|trial| trial.window);
-        let ran = |pid: &str| {
-            let points = self.run.series.points(self.name, &PROC_RUN, pid);
-            window.is_none_or(|w| points.iter().any(|(at_ns, _)| (w.from_ns..=w.to_ns).contains(at_ns)))
-        };
-        let (then, later): (Vec<_>, Vec<_>) = self.items(&PROC_RUN).into_iter().partition(|pid| ran(pid));
-        let all = if then.is_empty() { later } else { then };
+        let ran = |points| window.is_none_or(|window| SeriesSet::max(points, window).is_some());
+        let seen = self.run.series.items(self.name, &PROC_RUN);
+        let then: Vec<_> = seen.filter(|(_, points)| ran(points)).map(|(pid, _)| pid).collect();
+        let all = if then.is_empty() { self.items(&PROC_RUN) } else { then };
         let marked: Vec<_> = (all.iter().copied())
             .filter(|pid| self.run.series.points(self.name, &PROC_IS_WORKER, pid).last().is_some_and(|(_, v)| *v > 0.5))
             .collect();

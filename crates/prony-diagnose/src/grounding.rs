@@ -285,7 +285,7 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
     let measured = test_of(hop, finding).filter(|_| finding.dose != Dose::Queue).and_then(Seen::of);
     let suspect = measured.as_ref().map_or(1.0, |s| s.value.abs());
     let needs_control = finding.dose != Dose::Concurrency;
-    let tested = finding.dose.cpu_host(hop).unwrap_or(hop.name);
+    let tested = finding.dose.tested_host(hop);
     let others = tests_done(hop.run).filter(|i| i.target != hop.name && i.target != tested);
     let mut quiet = Vec::new();
     for (control, seen) in others.filter_map(|i| Some((i, Seen::of(i)?))) {

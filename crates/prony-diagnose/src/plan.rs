@@ -33,7 +33,7 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
         let is_removal = planned_for_it.as_ref().is_some_and(|i| matches!(i.what, InterventionKind::Removal { .. }));
         further = planned_for_it.iter().flat_map(|tested| further_looks(suspect, tested, &standing)).collect();
         plan.extend(planned_for_it);
-        let tested = suspect.finding.dose.cpu_host(&suspect.hop).unwrap_or(suspect.hop.name);
+        let tested = suspect.finding.dose.tested_host(&suspect.hop);
         plan.extend(match is_removal {
             true => Some(Intervention::planned("", InterventionKind::Placebo, true, 0.0)),
             false => {
@@ -65,7 +65,7 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
 
 /// Whether throughput was seen to follow a suspect while nothing else was tried.
 fn is_without_control(run: &Run, suspect: &Standing<'_>) -> bool {
-    let tested = suspect.finding.dose.cpu_host(&suspect.hop).unwrap_or(suspect.hop.name);
+    let tested = suspect.finding.dose.tested_host(&suspect.hop);
     let others = run.interventions.iter().any(|i| i.target != suspect.hop.name && i.target != tested);
     !others && matches!(response(&suspect.hop, &suspect.finding), Response::Follows(_))
 }
@@ -125,7 +125,7 @@ fn suspect_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<Inter
         Dose::Removal | Dose::RemovalByAll => (removal_of(suspect, standing)?, 1.0),
         Dose::Concurrency | Dose::Queue | Dose::Untestable(_) => return None,
     };
-    let target = suspect.finding.dose.cpu_host(&suspect.hop).unwrap_or(suspect.hop.name);
+    let target = suspect.finding.dose.tested_host(&suspect.hop);
     Some(Intervention::planned(target, what, false, dose))
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn effort_of(planned: &[Intervention], effort: &Effort) -> Effort {
     Effort { pairs: effort.pairs.min(REMOVAL_PAIRS), intervention: longer, ..effort.clone() }
 }
 
-fn is_removal(intervention: &Intervention) -> bool {
+pub(crate) fn is_removal(intervention: &Intervention) -> bool {
     matches!(intervention.what, InterventionKind::Removal { .. })
 }
 
