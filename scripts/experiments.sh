@@ -54,11 +54,13 @@ run() {
     esac
 }
 
-# Whether it ran: also with 4, when a cell was limited by the generator, which the page says.
+# Whether it ran to its end: also with 4, when a cell was limited by the generator, which the page says. One that was interrupted ends
+# with 4 too, and writes no page.
 ran() {
     local code=0
+    touch "$OUT/begun"
     run "$1" || code=$?
-    [ "$code" = 0 ] || [ "$code" = 4 ] || return 1
+    [ "$code" = 0 ] || { [ "$code" = 4 ] && [ "$PAGES/$1.md" -nt "$OUT/begun" ]; } || return 1
     if [ -d "$OUT/$1" ]; then
         as_root rm -rf "$OUT/$1.last"
         as_root mv "$OUT/$1" "$OUT/$1.last"

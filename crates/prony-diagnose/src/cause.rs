@@ -263,6 +263,11 @@ pub const FULL_CPU_ORIGIN: &str = "cited: netdata health.d/cpu.conf warns at 85 
 /// Below this elasticity of throughput to connections, throughput counts as flat. A guess.
 pub const FLAT: f64 = 0.2;
 
+/// How far throughput must lie apart for the cost of one more request to be told. A guess: CPU time is known to a few percent.
+const APART: f64 = 1.3;
+/// What one more request costs at least of what one costs in the mean. A guess: idle CPUs wake up for each, busy ones do not.
+const LEAST_GROWTH: f64 = 0.5;
+
 /// Elasticity of throughput to connections between the levels at and beyond; none in open loop.
 pub fn concurrency_elasticity(hop: &Hop<'_>) -> Option<f64> {
     let (at, beyond) = (hop.at(Level::At).ok()?, hop.at(Level::Beyond).ok()?);
@@ -297,8 +302,8 @@ pub fn work_share(hop: &Hop<'_>, cost_us_per_request: f64) -> Result<f64, Gap> {
     Ok(share.clamp(0.0, 1.0))
 }
 
-/// How much throughput could rise until CPUs elsewhere are full: the least of 1 / busy - 1 over hosts that share no CPU
-/// with `hop`, the generator's included. None when no other CPU was read.
+/// How much throughput could rise until CPUs elsewhere are full: the least room of hosts that share no CPU with `hop`, the
+/// generator's included. None when no other CPU was read.
 pub fn gain_until_next_limit(hop: &Hop<'_>) -> Option<f64> {
     hosts_of(hop).filter(|other| !other.shares_cpu_with(hop)).filter_map(|other| room_of(&other)).reduce(f64::min)
 }
@@ -312,9 +317,29 @@ fn hosts_of<'a>(hop: &Hop<'a>) -> impl Iterator<Item = Hop<'a>> + use<'a> {
     Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run))
 }
 
+/// How much throughput could rise until the hop's CPUs are full: what is free of them, by what one more request costs.
+/// The utilisation law (Denning, Buzen 1978) with the hypervisor's part left out; work that gives way (nice) is free.
 fn room_of(hop: &Hop<'_>) -> Option<f64> {
-    let busy = hop.at(Level::At).ok()?.cpu().ok()?.busy_share();
-    Some((1.0 / busy.clamp(0.01, 1.0)) - 1.0)
+    let at = hop.at(Level::At).ok()?;
+    let (x, cpu) = (at.throughput().ok()?, at.cpu().ok()?);
+    let wanted = cpu.demand() + cpu.nice + cpu.steal;
+    let capacity = cpu.total() * (1.0 - cpu.steal / wanted.max(f64::MIN_POSITIVE));
+    let (demand, least) = (cpu.demand(), LEAST_GROWTH * cpu.demand());
+    let growth = cost_of_one_more(hop).map_or(demand, |cost| (cost * x).clamp(least, demand));
+    Some(((capacity - demand) / growth.max(0.01 * cpu.total())).max(0.0))
+}
+
+/// CPU seconds that one more request costs the hop's CPUs, between the levels with the least and the most throughput: what they do
+/// anyway is not counted. None where throughput hardly differs.
+fn cost_of_one_more(hop: &Hop<'_>) -> Option<f64> {
+    let at = |level| {
+        let at = hop.at(level).ok()?;
+        Some((at.throughput().ok()?, at.cpu().ok()?.demand()))
+    };
+    let levels: Vec<(f64, f64)> = [Level::Below, Level::At, Level::Beyond].into_iter().filter_map(at).collect();
+    let least = levels.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let most = levels.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (most.0 >= APART * least.0).then(|| (most.1 - least.1) / (most.0 - least.0))
 }
 
 /// Gain from freeing a share of what limits: 1 / (1 - share) - 1, up to `cap`. Shares above 95 % are not believed.

@@ -222,6 +222,8 @@ impl std::fmt::Debug for Hop<'_> {
 pub struct CpuTime {
     /// User code.
     pub user: f64,
+    /// The part of it that gives way to others (nice).
+    pub nice: f64,
     /// System calls.
     pub system: f64,
     /// Packet work and other soft interrupts, and hard ones.
@@ -236,6 +238,10 @@ impl CpuTime {
     /// All of it.
     pub fn total(self) -> f64 {
         self.user + self.system + self.interrupts + self.steal + self.idle
+    }
+    /// What runs there and does not give way.
+    pub fn demand(self) -> f64 {
+        self.user - self.nice + self.system + self.interrupts
     }
     /// Share that is not idle.
     pub fn busy_share(self) -> f64 {
@@ -359,7 +365,9 @@ impl<'a> Reader<'a> {
         let mut time = CpuTime::default();
         for cpu in self.hop.cpus()?.iter().map(u32::to_string) {
             let optional = |metric| self.one(metric, &cpu).unwrap_or(0.0);
-            time.user += self.one(&CPU_USER, &cpu)? + optional(&CPU_NICE);
+            let nice = optional(&CPU_NICE);
+            time.user += self.one(&CPU_USER, &cpu)? + nice;
+            time.nice += nice;
             time.system += self.one(&CPU_SYSTEM, &cpu)?;
             time.interrupts += self.one(&CPU_SOFTIRQ, &cpu)? + optional(&CPU_IRQ);
             time.steal += optional(&CPU_STEAL);

@@ -99,7 +99,7 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
     let Some((intervention, seen)) = test_of(hop, finding).and_then(|i| Some((i, Seen::of(i)?))) else {
         return Response::NotTested("no intervention was made".to_string());
     };
-    if matches!(intervention.what, InterventionKind::Removal { .. }) {
+    if intervention.what.is_removal() {
         return removal(&seen, intervention, finding);
     }
     if finding.dose == Dose::Queue {

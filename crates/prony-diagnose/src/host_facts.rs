@@ -105,6 +105,12 @@ impl<'a> Hop<'a> {
         looked.then(|| waits.sum::<f64>().min(1.0))
     }
 
+    /// A setting of the host or its server by its name in the inventory, as `nginx.config.gzip`.
+    pub fn setting(&self, name: &str) -> Option<&'a str> {
+        let inventory = self.run.inventory.iter().find(|inventory| inventory.host == self.name)?;
+        inventory.facts.get(name).map(String::as_str)
+    }
+
     /// CPUs that any of its workers may use; empty when no mask was read.
     pub fn worker_cpus(&self) -> BTreeSet<u32> {
         let workers = self.workers();

@@ -30,7 +30,7 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
     let suspect = standing.iter().find(of_verdict);
     if let Some(suspect) = suspect {
         let planned_for_it = suspect_of(suspect, &standing);
-        let is_removal = planned_for_it.as_ref().is_some_and(|i| matches!(i.what, InterventionKind::Removal { .. }));
+        let is_removal = planned_for_it.as_ref().is_some_and(|i| i.what.is_removal());
         further = planned_for_it.iter().flat_map(|tested| further_looks(suspect, tested, &standing)).collect();
         plan.extend(planned_for_it);
         let tested = suspect.finding.dose.tested_host(&suspect.hop);

@@ -6,8 +6,8 @@
 
 use crate::facts::{Fact, Hop, Reader};
 use prony_model::metric::{
-    SPLIT_BY_LOG, SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_QUEUE, SPLIT_REQUESTS, SPLIT_RESIDENCE, SPLIT_TIMED,
-    SPLIT_UPSTREAM,
+    SPLIT_BY_LOG, SPLIT_BY_TRACES, SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_QUEUE, SPLIT_REQUESTS, SPLIT_RESIDENCE,
+    SPLIT_TIMED, SPLIT_UPSTREAM,
 };
 use prony_model::{Gap, Level, Metric};
 
@@ -75,11 +75,14 @@ impl Split {
             return Err(Gap::new(SPLIT_RESIDENCE.name, hop.name, reason));
         }
         let per_request = |parts: &[Part<'_>]| parts.iter().map(Part::in_flight).sum::<f64>() / requests_per_s * 1e6;
-        let by_log = accepted.iter().all(|p| p.item == SPLIT_BY_LOG);
+        let by_log = accepted.iter().all(|p| [SPLIT_BY_LOG, SPLIT_BY_TRACES].contains(&p.item));
+        // Of traces there may be one for each tenth request: then the rate is that of the hop, and the times are of a sample.
+        let sampled = accepted.iter().all(|p| p.item == SPLIT_BY_TRACES);
+        let all_per_s = hop.inspect().filter(|_| sampled).and_then(|trial| Reader { hop: *hop, trial }.requests().ok());
         let queue = accepted.iter().filter_map(|p| Some(p.per_s * hop.look(&SPLIT_QUEUE, p.item).ok()?));
         let queue_us = queue.sum::<f64>() / requests_per_s;
         Ok(Self {
-            requests_per_s,
+            requests_per_s: all_per_s.map_or(requests_per_s, |all| all.max(requests_per_s)),
             residence_us: per_request(&accepted),
             queue_us: (!by_log).then_some(queue_us),
             downstream_us: per_request(&called),
@@ -216,6 +219,23 @@ mod tests {
         let lab = lab.gauge("lb", &SPLIT_TIMED, SPLIT_BY_LOG, 1.0).gauge("lb", &SPLIT_RESIDENCE, SPLIT_BY_LOG, 4_000.0);
         let split = split(&lab).unwrap();
         assert_eq!((split.queue_us, split.residence_us), (None, 4_000.0));
+    }
+
+    #[test]
+    fn traces_may_be_of_a_sample() {
+        let traced = |per_s: f64| {
+            let lab = Lab::healthy().gauge("lb", &SPLIT_REQUESTS, SPLIT_BY_TRACES, per_s);
+            let lab = lab.gauge("lb", &SPLIT_TIMED, SPLIT_BY_TRACES, 1.0);
+            let lab = lab.gauge("lb", &SPLIT_RESIDENCE, SPLIT_BY_TRACES, 4_000.0);
+            let lab = lab.gauge("lb", &SPLIT_CALLS, "db:5432", per_s).gauge("lb", &SPLIT_CALLS_TIMED, "db:5432", 1.0);
+            split(&lab.gauge("lb", &SPLIT_UPSTREAM, "db:5432", 1_000.0)).unwrap()
+        };
+        for split in [traced(153.0), traced(15_300.0)] {
+            assert!(
+                (split.requests_per_s - 15_300.0).abs() < 1.0 && (split.own_us() - 3_000.0).abs() < 0.1,
+                "{split:?}"
+            );
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use crate::CAUSES;
 use crate::cause::{
     Cause, FLAT, FULL_CPU, FULL_CPU_ORIGIN, Finding, Judgement, Kind, Scope, concurrency_elasticity, cpu_is_full,
-    gain_until_full,
+    gain_of_share, gain_until_full,
 };
 use crate::facts::{Fact, Hop};
 use crate::grounding::{self, Gain, Response, response};
@@ -146,6 +146,7 @@ fn add_up(found: &mut Vec<Standing<'_>>) {
     let mut first = true;
     found.retain(|s| std::mem::take(&mut first) || !is_sibling(s));
     found[0].finding.score = total.min(1.0);
+    found[0].finding.gain = Some(gain_of_share(total.min(1.0), gain_until_full(&found[0].hop)));
     found[0].finding.evidence.extend(evidence);
     found[0].finding.remedies.extend(remedies);
 }

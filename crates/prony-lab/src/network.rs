@@ -63,6 +63,7 @@ pub(crate) fn make(ground: &Ground, id: &LabId, plan: &Plan, state: &mut State) 
         }
         sysctls(ground, id, host)?;
         steering(id, host)?;
+        filter(id, host)?;
     }
     loss(id, plan)
 }
@@ -288,11 +289,20 @@ fn loss(id: &LabId, plan: &Plan) -> Result<(), LabError> {
     }
     let table =
         format!("table bridge prony {{\n chain lossy {{\n  type filter hook forward priority 0\n{rules} }}\n}}\n");
-    tool::run(
-        IP,
-        &["netns", "exec", &netns_name(id, SWITCH), &tool::find(NFT, "a link with loss")?.to_string_lossy(), "-f", "-"],
-        &table,
-    )
+    nft(&netns_name(id, SWITCH), "a link with loss", &table)
+}
+
+/// Rules of a host's packet filter that no packet of the lab fits: their addresses are for documentation (RFC 5737).
+fn filter(id: &LabId, host: &PlannedHost) -> Result<(), LabError> {
+    let Some(count) = host.lab.filter_rules else { return Ok(()) };
+    let rule = |i: u32| format!("  ip saddr 192.0.2.{} tcp dport {} drop\n", i % 254 + 1, 1024 + i % 60_000);
+    let rules: String = (0..count).map(rule).collect();
+    let table = format!("table ip prony {{\n chain passed {{\n  type filter hook input priority 0\n{rules} }}\n}}\n");
+    nft(&netns_name(id, &host.name), "a host with `filter_rules`", &table)
+}
+
+fn nft(netns: &str, wanted_by: &str, table: &str) -> Result<(), LabError> {
+    tool::run(IP, &["netns", "exec", netns, &tool::find(NFT, wanted_by)?.to_string_lossy(), "-f", "-"], table)
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ pub(crate) fn start(ground: &Ground, id: &LabId, host: &PlannedHost, state: &mut
     let home = Home::of(ground, id, &host.name);
     let config = write_files(&home, host, server)?;
     state.add(Thing::Server(host.name.clone()))?;
-    let mut command = command_of(server.kind, &home, &config, &host.name)?;
+    let mut command = command_of(server, &home, &config, &host.name)?;
     let output = home.logs.join("start.log");
     let output_file = file("create", &output, File::create(&output))?;
     let more = file("create", &output, output_file.try_clone())?;
@@ -90,7 +90,8 @@ pub(crate) fn start(ground: &Ground, id: &LabId, host: &PlannedHost, state: &mut
 }
 
 /// How the server is started with its configuration.
-fn command_of(kind: ServerKind, home: &Home, config: &Path, host: &str) -> Result<Command, LabError> {
+fn command_of(server: &LabServer, home: &Home, config: &Path, host: &str) -> Result<Command, LabError> {
+    let kind = server.kind;
     let wanted_by = format!("host `{host}`");
     let program = find(tool(kind), &wanted_by)?;
     let mut command = match kind {
@@ -115,7 +116,8 @@ fn command_of(kind: ServerKind, home: &Home, config: &Path, host: &str) -> Resul
         ServerKind::HttpdFiles => command.arg("-f").arg(config).arg("-k").arg("start"),
         // Idle connections are kept, and answers leave at once, as those of the other servers.
         ServerKind::JvmFiles => command
-            .args(["-Xmx256m", "-Dsun.net.httpserver.nodelay=true", "-Dsun.net.httpserver.maxIdleConnections=100000"])
+            .args(heap(server.kept_mib))
+            .args(["-Dsun.net.httpserver.nodelay=true", "-Dsun.net.httpserver.maxIdleConnections=100000"])
             .arg(config),
         ServerKind::JettyFiles => command.arg("-Xmx256m").arg("-cp").arg(jetty::class_path()).arg(config),
         ServerKind::NodeFiles | ServerKind::ChainApp | ServerKind::Postgres | ServerKind::Redis | ServerKind::None => {
@@ -126,6 +128,14 @@ fn command_of(kind: ServerKind, home: &Home, config: &Path, host: &str) -> Resul
         }
     };
     Ok(command)
+}
+
+/// Heap of `jvm-files`: what it keeps and a little more, looked through by one thread.
+fn heap(kept_mib: Option<u32>) -> Vec<String> {
+    let Some(kept) = kept_mib else { return vec!["-Xmx256m".to_string()] };
+    // An object of 64 bytes has a head of 16 and a reference of 4, and 8 MiB are for the young ones.
+    let all = kept.saturating_mul(4) / 3 + 48;
+    ["-XX:+UseSerialGC".to_string(), "-Xmn8m".to_string(), format!("-Xmx{all}m")].to_vec()
 }
 
 /// Waits until the started program has made itself a daemon.
@@ -163,7 +173,10 @@ pub(crate) fn describe(ground: &Ground, id: &LabId, planned: &PlannedHost, host:
     if software == Software::Nginx {
         host.status = Some("http://127.0.0.1:8081/".to_string());
         let access = (server.access_log != AccessLog::Off).then(|| text(home.logs.join("access.log")));
-        host.logs = Logs { access, error: Some(text(home.logs.join("error.log"))) };
+        host.logs = Logs { access, error: Some(text(home.logs.join("error.log"))), ..Logs::default() };
+    }
+    if server.traces == Some(true) {
+        host.logs.traces = Some(text(home.logs.join(words::TRACES)));
     }
 }
 

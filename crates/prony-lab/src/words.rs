@@ -13,6 +13,9 @@ use std::path::Path;
 /// Threads of an httpd process and of the Java servers: httpd's own 25 are few for 128 connections. A guess.
 const THREADS: u32 = 64;
 
+/// The file of an application's traces.
+pub(crate) const TRACES: &str = "traces.jsonl";
+
 /// A word and its text.
 pub(crate) type Word = (&'static str, String);
 
@@ -30,14 +33,16 @@ pub(crate) fn of(dir: &Path, logs: &Path, host: &PlannedHost, server: &LabServer
     ];
     words.extend(of_nginx(dir, logs, host, server));
     words.extend(of_haproxy(dir, host, server));
-    words.extend(of_chain(host, server));
+    words.extend(of_chain(logs, host, server));
     let httpd_log = match server.access_log {
         AccessLog::Off => String::new(),
         AccessLog::Buffered => format!("BufferedLogs On\n{}", httpd_log(logs)),
         AccessLog::Unbuffered => httpd_log(logs),
     };
-    let threads = THREADS * server.workers.unwrap_or(1);
+    let threads = server.threads.unwrap_or(THREADS * server.workers.unwrap_or(1));
     words.extend([("HTTPD_LOG", httpd_log), ("THREADS", THREADS.to_string()), ("ALL_THREADS", threads.to_string())]);
+    let one_lock = (server.one_lock == Some(true)).to_string();
+    words.extend([("ONE_LOCK", one_lock), ("KEPT_MIB", server.kept_mib.unwrap_or(0).to_string())]);
     words
 }
 
@@ -106,7 +111,7 @@ fn of_haproxy(dir: &Path, host: &PlannedHost, server: &LabServer) -> Vec<Word> {
     ]
 }
 
-fn of_chain(host: &PlannedHost, server: &LabServer) -> Vec<Word> {
+fn of_chain(logs: &Path, host: &PlannedHost, server: &LabServer) -> Vec<Word> {
     let store =
         |kind| host.upstreams.iter().find(|u| u.kind == Some(kind)).map_or(String::new(), |u| u.addr.to_string());
     let index = if server.index == Some(false) { "" } else { "create index items_code on items(code);" };
@@ -116,6 +121,8 @@ fn of_chain(host: &PlannedHost, server: &LabServer) -> Vec<Word> {
         ("POOL", server.pool.unwrap_or(20).to_string()),
         ("QUESTIONS", server.questions.unwrap_or(1).to_string()),
         ("CONTENDED_ROWS", server.contended_rows.unwrap_or(0).to_string()),
+        ("TRACES", if server.traces == Some(true) { logs.join(TRACES).display().to_string() } else { String::new() }),
+        ("BLOCKING", if server.blocking == Some(true) { "True" } else { "False" }.to_string()),
         ("INDEX", index.to_string()),
         ("SYNCHRONOUS_COMMIT", on_off(server.synchronous_commit == Some(true))),
         ("MAX_CONNECTIONS", server.max_connections.unwrap_or(200).to_string()),

@@ -4,21 +4,58 @@ Tokens are kept in Redis, data in PostgreSQL; both are spoken to over plain sock
 neither. One process, one thread, asyncio.
 """
 import asyncio
+import contextvars
 import json
 import os
 import secrets
 import struct
 import sys
+import time
 
 DATABASE, CACHE = "@DATABASE@", "@CACHE@"
 POOL = @POOL@            # connections kept to the database; 0: one for each request
 QUESTIONS = @QUESTIONS@  # statements for the items of one request, one after the other
 ROWS = @CONTENDED_ROWS@  # rows that hold the visits; 0: visits are not counted
 HOLD_S = @DELAY_MS@ / 1000  # a wait inside the database for each request
+BLOCKING = @BLOCKING@       # the wait is one of the only thread, as that of a driver that knows no asyncio
+TRACES = "@TRACES@"         # where its spans go, in the JSON form of OTLP; empty: it makes none
+SPANS_AT_ONCE = 200
 BY_CODE = b"select id, name, price from items where code = $1"
 BY_ID = b"select id, name, price from items where id = $1::int"
 VISIT = b"update visits set n = n + 1 where id = $1::int"
 WAIT = b"select pg_sleep($1::float8)"
+
+
+class Span:
+    """A request that is served (kind 2), or a call of another host (kind 3), as OpenTelemetry writes them."""
+    now = contextvars.ContextVar("now", default=None)
+    ended = []
+
+    def __init__(self, kind, name, *called):
+        self.kind, self.name, self.called = kind, name, called
+
+    def __enter__(self):
+        if TRACES:
+            self.parent, self.id = Span.now.get(), secrets.token_hex(8)
+            self.trace = self.parent.trace if self.parent else secrets.token_hex(16)
+            self.before, self.start = Span.now.set(self), time.time_ns()
+
+    def __exit__(self, *error):
+        if not TRACES:
+            return
+        Span.now.reset(self.before)
+        values = [{"stringValue": self.called[0]}, {"intValue": str(self.called[1])}] if self.called else []
+        of_attributes = [{"key": k, "value": v} for k, v in zip(("server.address", "server.port"), values)]
+        Span.ended.append({
+            "traceId": self.trace, "spanId": self.id, "parentSpanId": self.parent.id if self.parent else "",
+            "name": self.name, "kind": self.kind, "attributes": of_attributes,
+            "startTimeUnixNano": str(self.start), "endTimeUnixNano": str(time.time_ns())})
+        if len(Span.ended) >= SPANS_AT_ONCE:
+            resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "@HOST@"}}]}
+            with open(TRACES, "a") as file:
+                batch = {"resource": resource, "scopeSpans": [{"scope": {"name": "lab"}, "spans": Span.ended}]}
+                file.write(json.dumps({"resourceSpans": [batch]}) + "\n")
+            Span.ended = []
 
 
 class Database:
@@ -52,6 +89,10 @@ class Database:
                 return rows
 
     async def ask(self, statement, *values):
+        with Span(3, "ask the database", DATABASE, 5432):
+            return await self.ask_now(statement, *values)
+
+    async def ask_now(self, statement, *values):
         parse = b""
         if statement not in self.known:
             self.known[statement] = b"s%d" % len(self.known)
@@ -107,6 +148,10 @@ class Cache:
         self.turn = asyncio.Lock()
 
     async def ask(self, *words):
+        with Span(3, "ask the cache", CACHE, 6379):
+            return await self.ask_now(*words)
+
+    async def ask_now(self, *words):
         words = [str(w).encode() for w in words]
         async with self.turn:
             self.write.write(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
@@ -127,7 +172,9 @@ async def query(item):
         if ROWS:
             await db.ask(b"begin")
             await db.ask(VISIT, item % ROWS)
-        if HOLD_S:
+        if HOLD_S and BLOCKING:
+            time.sleep(HOLD_S)
+        elif HOLD_S:
             await db.ask(WAIT, HOLD_S)
         if QUESTIONS > 1:
             rows = [(await db.ask(BY_ID, (item + i) % 60000))[0] for i in range(QUESTIONS)]
@@ -161,7 +208,8 @@ async def serve(read, write):
             headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:-2])}
             body = await read.readexactly(int(headers.get("content-length", 0)))
             try:
-                status, data = await answer(method, path, headers, body)
+                with Span(2, method):
+                    status, data = await answer(method, path, headers, body)
             except (RuntimeError, OSError, asyncio.IncompleteReadError) as e:
                 print(e, file=sys.stderr, flush=True)
                 status, data = 500, {"error": "the database refused"}

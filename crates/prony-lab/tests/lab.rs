@@ -23,7 +23,11 @@ fn stack(name: &str, over: &str) -> Stack {
 }
 
 fn bring_up(name: &str) -> UpLab {
-    up(&stack(name, ""), &|_| ()).unwrap_or_else(|e| panic!("{name}: {e}"))
+    bring_up_with(name, "")
+}
+
+fn bring_up_with(name: &str, over: &str) -> UpLab {
+    up(&stack(name, over), &|_| ()).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
 fn state(id: &LabId) -> Option<LabState> {
@@ -59,12 +63,17 @@ fn traces(id: &LabId) -> Vec<String> {
     found
 }
 
+/// Runs a program inside a host; returns what it wrote.
+fn inside(lab: &UpLab, host: &str, words: &[&str]) -> String {
+    let Place::Netns(netns) = &lab.stack.host[host].at else { panic!("{host} is in no namespace") };
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", netns]).args(words);
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
 /// Asks for a URL from inside a host; returns status and size.
 fn get(lab: &UpLab, host: &str, url: &str) -> String {
-    let Place::Netns(netns) = &lab.stack.host[host].at else { panic!("{host} is in no namespace") };
-    let mut curl = Command::new("ip");
-    curl.args(["netns", "exec", netns, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code} %{size_download}", url]);
-    String::from_utf8(curl.output().unwrap().stdout).unwrap()
+    inside(lab, host, &["curl", "-s", "-o", "/dev/null", "-w", "%{http_code} %{size_download}", url])
 }
 
 #[test]
@@ -185,6 +194,49 @@ fn needs_root_other_servers_do_the_same_work() {
     }
 }
 
+#[test]
+fn needs_root_a_server_in_java_waits_and_keeps_what_it_is_asked_to() {
+    if lacks_root() {
+        return;
+    }
+    if prony_tool::JAVA.find().is_none() {
+        eprintln!("skipped: it needs `{}`: apt-get install {}", prony_tool::JAVA.name, prony_tool::JAVA.package);
+        return;
+    }
+    let server = "kind = \"jvm-files\"\ndelay = \"200ms\"\nthreads = 2\none_lock = true\nkept_mib = 20\n";
+    let over = format!("[lab.host.lb]\nfilter_rules = 300\n[lab.host.s1.server]\n{server}");
+    let lab = bring_up_with("proxy", &over);
+    let begun = std::time::Instant::now();
+    let answers: Vec<String> = (0..2).map(|_| get(&lab, "lb", "http://10.77.0.31/616")).collect();
+    let waited = begun.elapsed();
+    let rules = inside(&lab, "lb", &["nft", "list", "ruleset"]).matches("ip saddr 192.0.2.").count();
+    down(&lab.id).unwrap();
+    assert_eq!(answers, ["200 616", "200 616"]);
+    assert!(waited.as_millis() >= 400, "two answers after {waited:?}");
+    assert_eq!(rules, 300);
+    assert_eq!(traces(&lab.id), [""; 0]);
+}
+
+#[test]
+fn needs_root_an_application_that_blocks_answers_one_after_the_other() {
+    if lacks_root() {
+        return;
+    }
+    let lab = bring_up_with("chain", "[lab.host.app.server]\nblocking = true\ndelay = \"200ms\"\n");
+    let login = ["curl", "-s", "-d", "{\"user\": \"u\"}", "http://10.77.0.20/login"];
+    let token = inside(&lab, "client", &login).replace("{\"token\": \"", "").replace("\"}", "");
+    let ask = format!(
+        "for i in 1 2 3; do curl -s -o /dev/null -w '%{{http_code}} ' -H 'Authorization: Bearer {token}' \
+         http://10.77.0.20/query?id=$i & done; wait"
+    );
+    let begun = std::time::Instant::now();
+    let answers = inside(&lab, "client", &["sh", "-c", &ask]);
+    let waited = begun.elapsed();
+    down(&lab.id).unwrap();
+    assert_eq!(answers, "200 200 200 ");
+    assert!(waited.as_millis() >= 600, "three at once were answered after {waited:?}");
+}
+
 /// A disk of each kind; the last lies in this folder.
 fn disks(folder: &std::path::Path) -> String {
     format!(
@@ -245,17 +297,14 @@ fn needs_root_a_proxy_with_many_rules_passes_requests_on() {
     }
     let rules = "[lab.host.lb.server]\ndomains = 800\nmap_lines = 100000\nregex_rules = 1000\n\
                  [lab.host.s1]\naddr = \"10.77.0.100\"\naddresses = 16\n[lab]\noverlay = \"vxlan\"\n";
-    let lab = up(&stack("proxy", rules), &|_| ()).unwrap_or_else(|e| panic!("{e}"));
-    let Place::Netns(netns) = &lab.stack.host["client"].at else { panic!("client is in no namespace") };
+    let lab = bring_up_with("proxy", rules);
     let named = |name: &str| {
-        let host = format!("Host: {name}");
-        let mut curl = Command::new("ip");
-        curl.args(["netns", "exec", netns, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code} %{size_download}"]);
-        String::from_utf8(curl.args(["-H", &host, "http://10.77.0.20/1233"]).output().unwrap().stdout).unwrap()
+        let (host, told) = (format!("Host: {name}"), "%{http_code} %{size_download}");
+        inside(&lab, "client", &["curl", "-s", "-o", "/dev/null", "-w", told, "-H", &host, "http://10.77.0.20/1233"])
     };
     let answers = [named("10.77.0.20"), named("d0.lab"), named("www.d799.lab"), named("d800.lab")];
     let last = get(&lab, "lb", "http://10.77.0.115/0");
-    let wrapped = Command::new("ip").args(["-n", netns, "link", "show", "vxlan0"]).output().unwrap().status.success();
+    let wrapped = inside(&lab, "client", &["ip", "link", "show", "vxlan0"]).contains("vxlan0");
     down(&lab.id).unwrap();
     assert_eq!((answers, last), (["200 1233"; 4].map(String::from), "200 0".to_string()));
     assert!(wrapped, "packets go through the overlay");

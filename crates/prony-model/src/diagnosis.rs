@@ -112,6 +112,11 @@ pub enum InterventionKind {
 }
 
 impl InterventionKind {
+    /// Whether the suspect is removed rather than made worse.
+    pub fn is_removal(&self) -> bool {
+        matches!(self, InterventionKind::Removal { .. })
+    }
+
     /// The knobs that a removal turns; none of other interventions.
     pub fn knobs(&self) -> Vec<&Knob> {
         match self {

@@ -74,6 +74,9 @@ pub struct LabHost {
     /// The `rps_cpus` mask of the host's receive queues, in hexadecimal, like `3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rps_cpus: Option<String>,
+    /// Rules of its packet filter that each packet passes and none of which fits; none: no filter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter_rules: Option<u32>,
     /// Processes beside the host's own that keep its CPUs busy, in a control group of theirs; none: nobody else is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<u32>,
@@ -328,9 +331,25 @@ pub struct LabServer {
     /// Requests per second that a proxy lets through; others wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_s_max: Option<u32>,
-    /// Waiting time of `haproxy-delay` before each answer, and of `chain-app` inside its database.
+    /// Waiting time of `haproxy-delay` and `jvm-files` before each answer, and of `chain-app` inside its database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Nanos>,
+    /// Whether `chain-app` waits in its only thread, so that nobody else is served meanwhile; none: no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocking: Option<bool>,
+    /// Whether `chain-app` writes traces; none: no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traces: Option<bool>,
+    /// Threads of the servers in Java that answer requests; none: 64 for each worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// Whether `jvm-files` holds the same lock in each of its threads while it waits; none: no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_lock: Option<bool>,
+    /// Small objects that `jvm-files` keeps, in MiB; each request replaces some, and one thread collects what is left over
+    /// while all others stand still. None: it keeps none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_mib: Option<u32>,
 }
 
 #[cfg(test)]

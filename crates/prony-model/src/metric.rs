@@ -5,6 +5,8 @@
 
 /// Item of the metrics `split.*` whose times are those of the host's access log.
 pub const SPLIT_BY_LOG: &str = "access log";
+/// Item of the time split where the hop's own traces tell the times.
+pub const SPLIT_BY_TRACES: &str = "traces";
 
 /// One metric of the catalogue. Compared by name.
 #[derive(Clone, Copy, Debug)]
@@ -303,13 +305,13 @@ catalogue! {
     DROP_REASON = "drop.reason", Gauge, Count, "reason", "packets dropped per second in the host's network namespace by the kernel's reason (tracepoint kfree_skb); NONE with 0 when there were none";
     RETRANSMIT_STATE = "retransmit.state", Gauge, Count, "TCP state", "segments sent again per second by the state of their connection (tracepoint tcp_retransmit_skb)";
     SOFTIRQ_TIME = "softirq.time", Gauge, Share, "vector cpu number", "share of that CPU's time in this kind of soft interrupt, during a tenth of the look (tracepoints softirq_entry and _exit)";
-    SPLIT_REQUESTS = "split.requests", Gauge, Count, "local port", "requests per second that the hop's processes took from connections accepted on that port (tracepoints sk_data_ready and sock_recv_length); `access log`: lines of the access log, where no probe could time requests";
+    SPLIT_REQUESTS = "split.requests", Gauge, Count, "local port", "requests per second that the hop's processes took from connections accepted on that port (tracepoints sk_data_ready and sock_recv_length); `access log`: lines of the access log, `traces`: spans of its traces, where no probe could time requests";
     SPLIT_TIMED = "split.timed", Gauge, Share, "local port", "share of these requests that were timed; the rest came in pieces or several at once, or was not answered during the look";
     SPLIT_QUEUE = "split.queue", Gauge, Micros, "local port", "time from the arrival of a request in its socket until the process reads it, mean";
     SPLIT_RESIDENCE = "split.residence", Gauge, Micros, "local port", "time from the arrival of a request until the first byte of its answer is written, mean (tracepoint tcp_sendmsg_locked, or sock_send_length before Linux 6.16)";
     SPLIT_RESIDENCE_P50 = "split.residence_p50", Gauge, Micros, "local port", "the same, median, to 3 %";
     SPLIT_RESIDENCE_P99 = "split.residence_p99", Gauge, Micros, "local port", "the same, 99th percentile, to 3 %";
-    SPLIT_CALLS = "split.calls", Gauge, Count, "peer address:port", "requests per second that the hop's processes wrote to that peer, on connections that they opened; or as its access log names the upstream";
+    SPLIT_CALLS = "split.calls", Gauge, Count, "peer address:port", "requests per second that the hop's processes wrote to that peer, on connections that they opened; or as its access log or its traces name the upstream";
     SPLIT_CALLS_TIMED = "split.calls_timed", Gauge, Share, "peer address:port", "share of these that were timed";
     SPLIT_UPSTREAM = "split.upstream", Gauge, Micros, "peer address:port", "time from writing a request until the first byte of its answer arrives, mean";
     SPLIT_UPSTREAM_P50 = "split.upstream_p50", Gauge, Micros, "peer address:port", "the same, median, to 3 %";

@@ -181,12 +181,18 @@ pub struct Logs {
     /// Complaints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Traces in the JSON form of OTLP, as OpenTelemetry's file exporter writes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traces: Option<String>,
+    /// The `service.name` of this host's spans in them; none: every span is this host's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
 }
 
 impl Logs {
     /// Whether no log is named.
     pub fn is_empty(&self) -> bool {
-        self.access.is_none() && self.error.is_none()
+        *self == Self::default()
     }
 }
 

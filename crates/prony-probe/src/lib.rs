@@ -36,6 +36,7 @@ mod qdisc;
 mod redis;
 mod roots;
 mod sockets;
+mod spans;
 mod status;
 mod sys;
 mod tables;

@@ -1,13 +1,14 @@
-//! How long requests took by the hop's own access log, where the deep look cannot time them.
+//! How long requests took by the hop's own traces or access log, where the deep look cannot time them.
 //!
-//! From `$request_time` and `$upstream_response_time` of nginx, by the `log_format` of its configuration, and from the timers of
-//! HAProxy's `option httplog`. Both tell thousandths of a second, so only means are taken. Keeps no line. Invariant: a line that does
-//! not fit its format counts as a request and is not timed.
+//! From spans in the JSON form of OTLP; from `$request_time` and `$upstream_response_time` of nginx, by the `log_format` of its
+//! configuration; and from the timers of HAProxy's `option httplog`. Logs tell thousandths of a second, so only means are taken. Keeps
+//! no line. Invariant: a line that does not fit its format counts as a request and is not timed.
 
 use crate::fact_file::read_once;
 use crate::facts::Facts;
 use crate::inventory::statements;
-use prony_model::metric::{self as m, SPLIT_BY_LOG};
+use crate::spans;
+use prony_model::metric::{self as m, SPLIT_BY_LOG, SPLIT_BY_TRACES};
 use prony_model::{Host, Software};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,8 +16,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
-/// The newest lines that are read: some 1000.
+/// The newest lines that are read: some 1000, or spans of as many requests.
 const TAIL_BYTES: u64 = 256 << 10;
+/// The same of traces, which take some 500 bytes for a span, and many spans stand in a line.
+const TRACES_TAIL_BYTES: u64 = 4 << 20;
 /// With fewer lines a mean of thousandths says little. A guess.
 const LINES_MIN: f64 = 20.0;
 /// Upstreams that are told apart.
@@ -38,6 +41,10 @@ pub(crate) struct LogTimes {
 enum Format {
     Nginx(Vec<Piece>),
     Haproxy,
+    /// Spans of one service, or of any.
+    Otlp {
+        service: Option<String>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -46,25 +53,33 @@ enum Piece {
     Variable(String),
 }
 
-/// One line: seconds from the request to its answer, and what was waited for.
+/// What a line or a span tells: seconds from a request to its answer, if it is of one, and what was waited for.
 #[derive(Clone, Debug, PartialEq)]
-struct Line {
-    seconds: f64,
-    upstreams: Vec<(String, f64)>,
+pub(crate) struct Line {
+    pub(crate) seconds: Option<f64>,
+    pub(crate) upstreams: Vec<(String, f64)>,
 }
 
 impl LogTimes {
-    /// None where the stack names no log, or the log does not tell times.
+    /// None where the stack names no traces and no log, or the log does not tell times.
     pub(crate) fn begin(host: &Host) -> Option<Self> {
-        let log = host.logs.access.as_deref()?;
-        let format = match host.software? {
-            Software::Nginx => nginx(&read_once(Path::new(host.config.as_deref()?)).ok()?, log)?,
-            Software::Haproxy => Format::Haproxy,
-            Software::Postgres | Software::Redis | Software::Other => return None,
+        let (path, format) = match &host.logs.traces {
+            Some(traces) => (traces, Format::Otlp { service: host.logs.service.clone() }),
+            None => (host.logs.access.as_ref()?, Self::of_log(host)?),
         };
-        let file = File::open(log).ok()?;
+        let file = File::open(path).ok()?;
         let size = file.metadata().ok()?.len();
         Some(Self { file, format, first: None, last: (Instant::now(), size) })
+    }
+
+    fn of_log(host: &Host) -> Option<Format> {
+        match host.software? {
+            Software::Nginx => {
+                nginx(&read_once(Path::new(host.config.as_deref()?)).ok()?, host.logs.access.as_deref()?)
+            }
+            Software::Haproxy => Some(Format::Haproxy),
+            Software::Postgres | Software::Redis | Software::Other => None,
+        }
     }
 
     /// Looks whether it grew. A server that buffers its log writes many lines at once, so the time between two growths counts, not
@@ -81,23 +96,29 @@ impl LogTimes {
     pub(crate) fn put(self, facts: &mut Facts) {
         let Some((begun, from)) = self.first.filter(|(_, from)| *from < self.last.1) else { return };
         let (ended, to) = self.last;
-        let start = from.max(to.saturating_sub(TAIL_BYTES));
+        let (item, tail_bytes) = match self.format {
+            Format::Otlp { .. } => (SPLIT_BY_TRACES, TRACES_TAIL_BYTES),
+            Format::Nginx(_) | Format::Haproxy => (SPLIT_BY_LOG, TAIL_BYTES),
+        };
+        let start = from.max(to.saturating_sub(tail_bytes));
         let mut tail = vec![0; (to - start) as usize];
         let Ok(read) = self.file.read_at(&mut tail, start) else { return };
         let whole = String::from_utf8_lossy(&tail[..read]);
         let seconds = (ended - begun).as_secs_f64() * read as f64 / (to - from) as f64;
         // A growth may end within a line.
-        put_lines(facts, whole.lines().map(|line| self.format.line(line)), seconds);
+        put_lines(facts, item, whole.lines().flat_map(|line| self.format.lines(line)), seconds);
     }
 }
 
-fn put_lines(facts: &mut Facts, lines: impl Iterator<Item = Option<Line>>, seconds: f64) {
+fn put_lines(facts: &mut Facts, item: &str, lines: impl Iterator<Item = Option<Line>>, seconds: f64) {
     let (mut seen, mut timed, mut total_s) = (0.0, 0.0, 0.0);
     let mut waits: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for line in lines {
-        seen += 1.0;
+        seen += f64::from(u8::from(line.as_ref().is_none_or(|line| line.seconds.is_some())));
         let Some(line) = line else { continue };
-        (timed, total_s) = (timed + 1.0, total_s + line.seconds);
+        if let Some(request_s) = line.seconds {
+            (timed, total_s) = (timed + 1.0, total_s + request_s);
+        }
         for (upstream, wait_s) in line.upstreams {
             if waits.len() < UPSTREAMS_MAX || waits.contains_key(&upstream) {
                 let (calls, total_s) = waits.entry(upstream).or_default();
@@ -108,9 +129,9 @@ fn put_lines(facts: &mut Facts, lines: impl Iterator<Item = Option<Line>>, secon
     if timed < LINES_MIN || seconds <= 0.0 {
         return;
     }
-    facts.put(&m::SPLIT_REQUESTS, SPLIT_BY_LOG, seen / seconds);
-    facts.put(&m::SPLIT_TIMED, SPLIT_BY_LOG, timed / seen);
-    facts.put(&m::SPLIT_RESIDENCE, SPLIT_BY_LOG, (total_s / timed * 1e6).round());
+    facts.put(&m::SPLIT_REQUESTS, item, seen / seconds);
+    facts.put(&m::SPLIT_TIMED, item, timed / seen);
+    facts.put(&m::SPLIT_RESIDENCE, item, (total_s / timed * 1e6).round());
     for (upstream, (calls, total_s)) in waits {
         facts.put(&m::SPLIT_CALLS, &upstream, calls / seconds);
         facts.put(&m::SPLIT_CALLS_TIMED, &upstream, 1.0);
@@ -146,10 +167,11 @@ fn pieces(format: &str) -> Vec<Piece> {
 }
 
 impl Format {
-    fn line(&self, line: &str) -> Option<Line> {
+    fn lines(&self, line: &str) -> Vec<Option<Line>> {
         match self {
-            Self::Nginx(pieces) => nginx_line(pieces, line),
-            Self::Haproxy => haproxy_line(line),
+            Self::Nginx(pieces) => vec![nginx_line(pieces, line)],
+            Self::Haproxy => vec![haproxy_line(line)],
+            Self::Otlp { service } => spans::read(line, service.as_deref()),
         }
     }
 }
@@ -189,7 +211,7 @@ fn nginx_line(pieces: &[Piece], line: &str) -> Option<Line> {
         .filter_map(|(i, time)| Some((named(i).unwrap_or_else(|| "upstreams".to_string()), time.parse::<f64>().ok()?)));
     let upstreams = waits.filter(|(_, wait)| wait.is_finite() && *wait >= 0.0).collect();
     let seconds = seconds.filter(|s| s.is_finite() && *s >= 0.0)?;
-    Some(Line { seconds, upstreams })
+    Some(Line { seconds: Some(seconds), upstreams })
 }
 
 /// `TR/Tw/Tc/Tr/Ta` in milliseconds, behind `backend/server` (HAProxy, configuration manual, 8.2.3): the request is read, waits in the
@@ -208,7 +230,7 @@ fn haproxy_line(line: &str) -> Option<Line> {
         return None;
     }
     let waited = (connect >= 0.0 && answer >= 0.0).then_some((server, (connect + answer) / 1e3));
-    Some(Line { seconds: (all - read) / 1e3, upstreams: waited.into_iter().collect() })
+    Some(Line { seconds: Some((all - read) / 1e3), upstreams: waited.into_iter().collect() })
 }
 
 #[cfg(test)]
@@ -235,7 +257,7 @@ mod tests {
 
     fn told(lines: impl Iterator<Item = Option<Line>>, seconds: f64) -> String {
         let mut facts = Facts::new("lb", 0);
-        put_lines(&mut facts, lines, seconds);
+        put_lines(&mut facts, SPLIT_BY_LOG, lines, seconds);
         facts.listing()
     }
 
@@ -248,7 +270,7 @@ mod tests {
             line("0.000", "-", "-"),
             "half a line".to_string(),
         ];
-        let all = lines.iter().cycle().take(40).map(|line| format.line(line));
+        let all = lines.iter().cycle().take(40).flat_map(|line| format.lines(line));
         expect![[r#"
             split.requests [access log] 20
             split.timed [access log] 0.75
@@ -268,7 +290,7 @@ mod tests {
         assert_eq!(nginx(CONFIG, "/var/log/short.log"), None);
         assert_eq!(nginx(CONFIG, "/var/log/other.log"), None, "another server's");
         let format = nginx(CONFIG, "/var/log/access.log").unwrap();
-        let few = std::iter::repeat_n(format.line(&line("0.010", "-", "-")), 19);
+        let few = std::iter::repeat_n(format.lines(&line("0.010", "-", "-")), 19).flatten();
         assert_eq!(told(few, 2.0), "", "19 lines are too few");
     }
 
@@ -279,9 +301,9 @@ mod tests {
         let tail = r#"200 2750 - - ---- 1/1/1/1/0 0/0 "GET / HTTP/1.1""#;
         check(
             &format!("{head} 10/0/30/69/109 {tail}"),
-            expect![[r#"Some(Line { seconds: 0.099, upstreams: [("static/srv1", 0.099)] })"#]],
+            expect![[r#"Some(Line { seconds: Some(0.099), upstreams: [("static/srv1", 0.099)] })"#]],
         );
-        check(&format!("{head} 10/5/-1/-1/+45 {tail}"), expect!["Some(Line { seconds: 0.035, upstreams: [] })"]);
+        check(&format!("{head} 10/5/-1/-1/+45 {tail}"), expect!["Some(Line { seconds: Some(0.035), upstreams: [] })"]);
         check("haproxy[1]: Server static/srv1 is UP", expect!["None"]);
     }
 
@@ -295,7 +317,7 @@ mod tests {
         let host = Host {
             software: Some(Software::Nginx),
             config: Some(config.display().to_string()),
-            logs: prony_model::stack::Logs { access: Some(log.display().to_string()), error: None },
+            logs: prony_model::stack::Logs { access: Some(log.display().to_string()), ..Default::default() },
             ..Host::default()
         };
         let mut times = LogTimes::begin(&host).unwrap();
@@ -324,8 +346,8 @@ mod tests {
         fn a_line_is_taken_apart_as_it_was_written(rt in 0u32..100_000, urt in 0u32..100_000) {
             let format = nginx(CONFIG, "/var/log/access.log").unwrap();
             let (rt, urt) = (f64::from(rt) / 1e3, f64::from(urt) / 1e3);
-            let read = format.line(&line(&format!("{rt:.3}"), "10.0.0.3:80", &format!("{urt:.3}"))).unwrap();
-            prop_assert_eq!(read, Line { seconds: rt, upstreams: vec![("10.0.0.3:80".to_string(), urt)] });
+            let read = format.lines(&line(&format!("{rt:.3}"), "10.0.0.3:80", &format!("{urt:.3}"))).remove(0).unwrap();
+            prop_assert_eq!(read, Line { seconds: Some(rt), upstreams: vec![("10.0.0.3:80".to_string(), urt)] });
         }
     }
 }

@@ -40,10 +40,22 @@ mod sys {
     }
 }
 
-/// Answers 5 ms after a request, and tells the median of what its own clock measured in between.
+/// Answers 5 ms after a request, and tells the median of what its own clock measured in between; it writes spans as well, and
+/// those of another service.
 const BACKEND: &str = r#"
-import asyncio, statistics
-times = {}
+import asyncio, json, statistics, sys, time
+times, spans = {}, []
+def trace(begun):
+    end = time.time_ns()
+    start = end - int(1e9 * (asyncio.get_running_loop().time() - begun))
+    spans.append({"name": "GET", "kind": 2, "startTimeUnixNano": str(start), "endTimeUnixNano": str(end)})
+    if len(spans) == 20:
+        of = lambda name: {"attributes": [{"key": "service.name", "value": {"stringValue": name}}]}
+        other = [{"name": "GET", "kind": 2, "startTimeUnixNano": "0", "endTimeUnixNano": "9000000000"}]
+        batch = [{"resource": of("backend"), "scopeSpans": [{"spans": spans}]}, {"resource": of("other"), "scopeSpans": [{"spans": other}]}]
+        with open(sys.argv[1], "a") as file:
+            file.write(json.dumps({"resourceSpans": batch}) + "\n")
+        spans.clear()
 class Backend(asyncio.Protocol):
     def connection_made(self, transport):
         self.transport, self.port = transport, transport.get_extra_info("sockname")[1]
@@ -56,6 +68,8 @@ class Backend(asyncio.Protocol):
             asyncio.get_running_loop().call_later(0.005, self.answer, begun)
     def answer(self, begun):
         times.setdefault(self.port, []).append(asyncio.get_running_loop().time() - begun)
+        if self.port == 8090:
+            trace(begun)
         self.send(b"hello")
     def send(self, body):
         self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
@@ -116,7 +130,9 @@ impl Servers {
         sys::enter(&ns);
         fs::write(dir.join("nginx.conf"), CONFIG.replace("DIR", dir.to_str().unwrap())).unwrap();
         fs::write(dir.join("backend.py"), BACKEND).unwrap();
-        servers.start("python3", &[dir.join("backend.py").to_str().unwrap()])?;
+        let [program, traces] = ["backend.py", "traces.jsonl"].map(|name| dir.join(name));
+        fs::write(&traces, "").unwrap();
+        servers.start("python3", &[program.to_str().unwrap(), traces.to_str().unwrap()])?;
         if !listens(8091) || !run(&format!("nginx -c {}/nginx.conf", dir.display())) || !listens(80) {
             return None;
         }
@@ -149,6 +165,7 @@ impl Servers {
             ("backend", Host { process: pids(self.children[0].id()), ..Host::default() }),
             ("clients", Host { process: pids(std::process::id()), ..Host::default() }),
             ("by its log", self.by_its_log()),
+            ("by its traces", self.by_its_traces()),
         ];
         hosts.extend(self.redis.map(|pid| ("cache", Host { process: pids(pid), ..Host::default() })));
         hosts.extend(postgres.map(|pid| ("db", Host { process: pids(pid), ..Host::default() })));
@@ -157,13 +174,26 @@ impl Servers {
 }
 
 impl Servers {
+    fn file(&self, name: &str) -> Option<String> {
+        Some(self.folder.path().join(name).display().to_string())
+    }
+
+    /// The backend, of which no probe sees a request either.
+    fn by_its_traces(&self) -> Host {
+        let (traces, service) = (self.file("traces.jsonl"), Some("backend".to_string()));
+        Host {
+            logs: Logs { traces, service, ..Logs::default() },
+            process: Some(ProcessRef::Pids(self.idle.into_iter().collect())),
+            ..Host::default()
+        }
+    }
+
     /// The proxy, of which no probe sees a request: it is looked for among the sockets of a process that has none.
     fn by_its_log(&self) -> Host {
-        let file = |name| Some(self.folder.path().join(name).display().to_string());
         Host {
             software: Some(Software::Nginx),
-            config: file("nginx.conf"),
-            logs: Logs { access: file("access.log"), ..Logs::default() },
+            config: self.file("nginx.conf"),
+            logs: Logs { access: self.file("access.log"), ..Logs::default() },
             process: Some(ProcessRef::Pids(self.idle.into_iter().collect())),
             ..Host::default()
         }
@@ -382,6 +412,7 @@ fn needs_root_times_are_those_that_the_servers_tell() {
             let seen = Seen::take(&servers);
             whole_requests_are_covered_and_others_are_not(&seen);
             the_log_tells_the_same_in_thousandths(&seen);
+            the_traces_tell_the_same(&seen);
             // A CPU that stalls between the server's clock and the network moves a median, though not three times.
             let agreed = seen.times().iter().filter(|t| !agree(t)).count() == 0
                 || (0..2).any(|_| Seen::take(&servers).times().iter().filter(|t| !agree(t)).count() == 0);
@@ -420,4 +451,13 @@ fn the_log_tells_the_same_in_thousandths(seen: &Seen) {
             "{metric}: log {us} us, sockets {by_socket} us"
         );
     }
+}
+
+fn the_traces_tell_the_same(seen: &Seen) {
+    let (socket, traces) =
+        (|metric| seen.value("backend", metric, "8090"), |metric| seen.value("by its traces", metric, "traces"));
+    let (requests, spans) = (socket("split.requests"), traces("split.requests"));
+    assert!((spans / requests - 1.0).abs() < 0.2, "{requests} requests/s, {spans} spans/s");
+    let (by_socket, us) = (socket("split.residence"), traces("split.residence"));
+    assert!((us - by_socket).abs() < (0.25 * by_socket).max(1_000.0), "traces {us} us, sockets {by_socket} us");
 }

@@ -46,7 +46,7 @@ pub(crate) fn may_make(run: &Run, more: usize) -> bool {
 fn pair_takes(run: &Run, effort: &Effort, planned: &[Intervention]) -> u64 {
     let waits = run.level(Level::At).map_or(0, |at| (at.result.latency.p99_us * 1e3) as u64).min(DRAINING_MAX.0);
     let trial = effort.settle.0 + effort.intervention.0 + TURNING.0 + waits;
-    let reloads = planned.iter().filter(|i| is_removal(i)).count() as u64;
+    let reloads = planned.iter().filter(|i| i.what.is_removal()).count() as u64;
     trial * (planned.len() as u64 + 1) + RELOADING.0 * reloads
 }
 
@@ -75,15 +75,11 @@ pub(crate) fn effort_of(planned: &[Intervention], effort: &Effort) -> Effort {
     if planned.iter().all(|i| i.further) {
         return Effort { pairs: effort.pairs.min(FURTHER_PAIRS), ..effort.clone() };
     }
-    if !planned.iter().any(is_removal) {
+    if !planned.iter().any(|i| i.what.is_removal()) {
         return effort.clone();
     }
     let longer = Nanos((effort.intervention.0 as f64 * REMOVAL_LONGER) as u64);
     Effort { pairs: effort.pairs.min(REMOVAL_PAIRS), intervention: longer, ..effort.clone() }
-}
-
-pub(crate) fn is_removal(intervention: &Intervention) -> bool {
-    matches!(intervention.what, InterventionKind::Removal { .. })
 }
 
 /// The interventions from `first` on are under way; some could not be done.

@@ -465,7 +465,7 @@ impl Session {
         while further && planned.len() > 1 && interventions::within(&self.run, &effort, &planned, left).is_err() {
             planned.pop();
         }
-        let turns = planned.iter().any(interventions::is_removal);
+        let turns = planned.iter().any(|i| i.what.is_removal());
         let what = match turns {
             true if further => "what mending brings",
             false if further => "how far throughput follows",

@@ -69,14 +69,15 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&used, ALL_IN_USE, "guess", "its threads wait for a free connection to another host");
     }
     let claim = format!("{at_the_lock:.0} requests sleep at a lock of {} while it has {threads:.0} threads", hop.name);
-    Finding::new(waiting, border, "guess: a tenth of the requests in flight", &claim, share)
+    let mut finding = Finding::new(waiting, border, "guess: a tenth of the requests in flight", &claim, share)
         .and(Ok(sleeps), "sleeps in futex calls")
         .and(Ok(held.clone()), "requests that its threads hold")
         .mend("more processes, smaller locks, or another memory allocator for this application", None)
         .gaining(predicted_gain(hop, share))
         .rising(Ok(held))
-        .tested_by(Dose::Untestable("nothing shortens a lock of an application from outside"))
-        .fires()
+        .tested_by(Dose::Untestable("nothing shortens a lock of an application from outside"));
+    finding.adds_up = true;
+    finding.fires()
 }
 
 /// A metric by function, summed over the futex calls.
@@ -86,7 +87,7 @@ fn of_futex(hop: &Hop<'_>, metric: &Metric) -> f64 {
 }
 
 /// Requests that were read and are neither answered nor passed on.
-fn held(reader: &Reader<'_>) -> Result<f64, Gap> {
+pub(super) fn held(reader: &Reader<'_>) -> Result<f64, Gap> {
     Ok((reader.staying()? - reader.sum(&CONN_IN_UNREAD)?).max(0.0))
 }
 

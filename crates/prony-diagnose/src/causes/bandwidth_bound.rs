@@ -20,12 +20,12 @@
 //! ## References
 //! tc-tbf(8); Performance Co-Pilot pmieconf warns at 85 %.
 
-use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_until_full, ruled_out};
+use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_until_full, knob, ruled_out};
 use crate::facts::{Fact, Hop};
 use prony_model::metric::{
     IF_RX_BYTES, IF_SPEED, IF_TX_BYTES, QDISC_BACKLOG, QDISC_DROPS, QDISC_OVERLIMITS, QDISC_RATE,
 };
-use prony_model::{Gap, Level, Metric};
+use prony_model::{BitRate, Gap, KnobId, Level, Metric};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "bandwidth-bound",
@@ -42,12 +42,19 @@ pub(super) const FULL_LINK: f64 = 0.85;
 /// Its origin.
 const ORIGIN: &str = "cited: Performance Co-Pilot pmieconf network.general, 85 %";
 
+/// How many times its rate takes a token bucket out of the way. A guess: what lies behind it carries less than that.
+const OUT_OF_THE_WAY: f64 = 100.0;
+/// Highest rate that a bucket can be asked for, in bits per second.
+const RATE_MAX: f64 = 1e12;
+
 /// A direction of an interface, with the rate it can carry.
 struct LinkUse<'a> {
     interface: &'a str,
     sends: bool,
     bits_per_s: f64,
     fill: Fact,
+    /// Rate of the token bucket that is its capacity, if one is.
+    bucket_bits_per_s: Option<f64>,
 }
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
@@ -72,9 +79,19 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     } else {
         Dose::Untestable("only what a host sends can be slowed, and this link is full of what it receives")
     };
-    Finding::new(link.fill, FULL_LINK, ORIGIN, &claim, share)
+    let bucket = link.bucket_bits_per_s;
+    let mut finding = Finding::new(link.fill, FULL_LINK, ORIGIN, &claim, share)
         .and(hop.summary(&QDISC_OVERLIMITS), "packets that had to wait for the link, per second")
-        .and(hop.summary(&QDISC_BACKLOG), "bytes that wait for the link")
+        .and(hop.summary(&QDISC_BACKLOG), "bytes that wait for the link");
+    if let Some(rate) = bucket {
+        let wide = BitRate((rate * OUT_OF_THE_WAY).min(RATE_MAX)).to_string();
+        let turned = knob(hop, KnobId::LinkRate(link.interface.to_string()), wide);
+        finding = finding.mend(
+            format!("a token bucket sets the rate of {}: raise it or take it away (tc qdisc)", link.interface),
+            turned,
+        );
+    }
+    finding
         .mend("a faster link or fewer bytes: compression, caching, smaller answers", None)
         .gaining(gain_until_full(hop))
         .tested_by(dose)
@@ -105,9 +122,10 @@ fn link_use<'a>(hop: &Hop<'a>, bytes: &'static Metric, interface: &'a str, sends
     let shaped = shaped.filter_map(|i| at.one(&QDISC_RATE, i).ok()).reduce(f64::min);
     let speed = at.one(&IF_SPEED, interface).ok().filter(|s| *s > 0.0);
     let capacity = [shaped, speed].into_iter().flatten().reduce(f64::min).filter(|c| *c > 0.0)?;
+    let bucket_bits_per_s = shaped.filter(|rate| *rate <= capacity);
     let name = format!("{} x 8 / capacity of {interface}", bytes.name);
     let fill = hop.fact(name, "share", |r| Ok(r.one(bytes, interface)? * 8.0 / capacity)).ok()?;
-    Some(LinkUse { interface, sends, bits_per_s: fill.value * capacity, fill })
+    Some(LinkUse { interface, sends, bits_per_s: fill.value * capacity, fill, bucket_bits_per_s })
 }
 
 #[cfg(test)]
@@ -131,6 +149,10 @@ mod tests {
         let found = finding(CAUSE.id, "lb", &lab(47_295_808.0)).unwrap();
         assert!((found.score - 0.946).abs() < 0.001);
         assert!(matches!(&found.dose, Dose::Link { interface, .. } if interface == "eth0"));
+        let turned = found.remedies[0].knob.as_ref().map(|knob| (knob.id.to_string(), knob.value.as_str()));
+        assert_eq!(turned, Some(("link_rate.eth0".to_string(), "40gbit")), "the bucket is taken out of the way");
+        let slow_card = lab(47_295_808.0).gauge("lb", &IF_SPEED, "eth0", 390e6);
+        assert_eq!(finding(CAUSE.id, "lb", &slow_card).unwrap().remedies[0].knob, None, "the card is slower still");
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(0.84 * 50e6)), 0.0);
         assert!(score(CAUSE.id, "lb", &lab(0.86 * 50e6)) > 0.0);

@@ -4,7 +4,7 @@
 //!
 //! ## What it sees
 //! Requests that lie unread in sockets which the application has accepted; how many sessions it has at work at what it
-//! calls; its CPU time; where its first thread waits.
+//! calls, or how many it has taken up where it calls nobody; its CPU time; where its first thread waits.
 //!
 //! ## Why it limits
 //! While the loop waits for one answer it reads no other request: throughput is 1 / the time of one request, per
@@ -24,6 +24,7 @@
 //! ## References
 //! tcp(7), unread bytes (`SIOCINQ`); Linux inet_diag `idiag_rqueue`.
 
+use super::application_lock::held;
 use super::connection_pool_exhausted::UNREAD;
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
@@ -43,9 +44,8 @@ pub(super) const CAUSE: Cause = Cause {
     source: include_str!("event_loop_blocked.rs"),
 };
 
-/// Requests at work at what it calls, per process, up to which it does one thing at a time. A guess: readings miss by
-/// some.
-const ONE_AT_A_TIME: f64 = 1.3;
+/// Requests at work per process, up to which it does one thing at a time. A guess: readings miss by some.
+pub(super) const ONE_AT_A_TIME: f64 = 1.3;
 /// Share of looks that find the first thread in a call that blocks, below which that is not what holds the loop up. A
 /// guess: a blocked loop showed 0.9, one before a pool 0.0.
 const BLOCKED: f64 = 0.3;
@@ -74,7 +74,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         Err((fact, border, claim)) => return ruled_out(&fact, border, "guess", &claim),
     };
     let unread = hop.summary(&CONN_IN_UNREAD)?;
-    let border = UNREAD * requests.value;
+    let border = UNREAD * requests.value / hop.siblings().len().max(1) as f64;
     if unread.value < border {
         return ruled_out(&unread, border, "guess", "requests are read as they come");
     }
@@ -105,8 +105,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             "its first thread waits for events, or for something else than a call",
         );
     }
-    let workers = hop.workers().len().max(1) as f64;
-    let under_way = hop.fact("requests at work at what it calls, per process", "", |r| Ok(under_way(r)? / workers));
+    let under_way = at_work(hop);
     if let Ok(under_way) = &under_way
         && under_way.value > ONE_AT_A_TIME
     {
@@ -117,14 +116,15 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         "{:.0} of {:.0} requests lie unread at {}, which is idle and has one at a time under way",
         unread.value, requests.value, hop.name
     );
-    Finding::new(unread.clone(), border, "guess", &claim, share)
-        .and(under_way, "requests at work at what it calls, per process")
+    let mut finding = Finding::new(unread.clone(), border, "guess", &claim, share)
+        .and(under_way, "it does one thing at a time")
         .and(Ok(busy), "its processes hardly use their CPU")
         .mend("an asynchronous driver, threads for calls that block, or more processes", None)
         .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
         .rising(Ok(unread))
-        .tested_by(Dose::Queue)
-        .fires()
+        .tested_by(Dose::Queue);
+    finding.adds_up = true;
+    finding.fires()
 }
 
 /// Share of looks that found the first thread of a worker in a call that blocks; none without a close look.
@@ -133,6 +133,15 @@ fn blocked_looks(hop: &Hop<'_>) -> Option<f64> {
     let blocking = functions.iter().filter(|f| BLOCKING.iter().any(|name| f.starts_with(name)));
     let sum = blocking.filter_map(|f| hop.look(&LOOK_WAIT, f).ok()).sum();
     (!functions.is_empty()).then_some(sum)
+}
+
+/// Requests that a process has at work: at what it calls, or, where it calls nobody, taken up and not answered.
+pub(super) fn at_work(hop: &Hop<'_>) -> Result<Fact, Gap> {
+    let workers = hop.workers().len().max(1) as f64;
+    if hop.callees().is_empty() {
+        return hop.fact("requests taken up and not answered, per process", "", |r| Ok(held(r)? / workers));
+    }
+    hop.fact("requests at work at what it calls, per process", "", |r| Ok(under_way(r)? / workers))
 }
 
 /// Requests of the hop at what it calls: sessions in use where the callee tells them, else connections that await an

@@ -123,9 +123,8 @@ fn split(hop: &Hop<'_>, direction: &Direction, interface: &str) -> Option<(Fact,
 
 /// Whether packets come as they were sent: a virtual link splits none, so there is nothing to join.
 fn is_virtual(hop: &Hop<'_>, interface: &str) -> bool {
-    let facts = hop.run.inventory.iter().find(|inventory| inventory.host == hop.name).map(|inventory| &inventory.facts);
-    let driver = facts.and_then(|facts| facts.get(&format!("if.{interface}.driver")));
-    driver.is_some_and(|driver| matches!(driver.as_str(), "virtual" | "veth"))
+    let driver = hop.setting(&format!("if.{interface}.driver"));
+    driver.is_some_and(|driver| matches!(driver, "virtual" | "veth"))
 }
 
 #[cfg(test)]

@@ -75,8 +75,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         Rules::Own { by_senders } => *by_senders,
         Rules::OfOthers | Rules::NotKnown => 0.0,
     };
-    let seen = profile.fact("packet filters and auditing", (part + by_senders).min(1.0));
     let share = (profile.limit_share(part)? + by_senders).min(1.0);
+    let seen = of_limit(hop, "packet filters and auditing", share);
     if share < SHARE_MIN {
         return ruled_out(&seen, SHARE_MIN, ORIGIN, "filters of packets and system calls cost little");
     }
@@ -89,12 +89,11 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         ),
         false => format!("{own:.0} % of the CPU time of {} goes to filters, most to {most}", hop.name),
     };
-    let mut finding = Finding::new(seen, SHARE_MIN, ORIGIN, &claim, share);
+    let sampled = profile.fact("packet filters and auditing", part);
+    let mut finding =
+        Finding::new(seen, SHARE_MIN, ORIGIN, &claim, share).and(Ok(sampled), "what its own CPUs run of it");
     if by_senders > 0.0 {
-        let fact = Fact {
-            unit: "share",
-            ..Fact::across_levels(hop, "share of the limit: its filters run by senders", by_senders)
-        };
+        let fact = of_limit(hop, "its filters run by senders", by_senders);
         finding = finding.and(Ok(fact), "on one machine the CPU of who sends runs the filters of who receives");
     }
     for (kind, share) in parts.iter().filter(|(_, share)| *share > 0.0) {
@@ -109,6 +108,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .rising(profile.cpus("filters", part))
         .tested_by(dose(hop)?)
         .fires()
+}
+
+fn of_limit(hop: &Hop<'_>, work: &str, share: f64) -> Fact {
+    Fact { unit: "share", ..Fact::across_levels(hop, &format!("share of the limit: {work}"), share) }
 }
 
 /// Share of the entry that has most below it.

@@ -11,7 +11,8 @@
 //!
 //! ## Evidence
 //! The share of the requests in flight that have no thread. As many connections as threads, or connections that stay in
-//! the accept queue, while no CPU is full and throughput stands still.
+//! the accept queue, while no CPU is full and throughput stands still. Of a server that calls nobody: several requests
+//! at work, and the others unread.
 //!
 //! ## What it is not
 //! A pool of connections that is smaller than the number of threads. Threads that wait for a lock of their own: then
@@ -23,15 +24,15 @@
 //! ## References
 //! Little's law; futex(2).
 
-use super::connection_pool_exhausted::{CROWD, ratio, threads_with_connections};
-use super::event_loop_blocked::under_way;
+use super::connection_pool_exhausted::{CROWD, UNREAD, ratio, threads_with_connections};
+use super::event_loop_blocked::{ONE_AT_A_TIME, at_work, under_way};
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
 };
 use crate::facts::{Fact, Hop};
 use crate::sessions::{BLOCKED, BUSY_PROCESS, Crowd, blocked_share, cpus_per_process, crowd, held, runs_code};
 use prony_model::Gap;
-use prony_model::metric::{LISTEN_QUEUE, LOOK_THREADS};
+use prony_model::metric::{CONN_IN_UNREAD, LISTEN_QUEUE, LOOK_THREADS};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "thread-pool-exhausted",
@@ -96,7 +97,26 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         );
         return fires(hop, &rest, CROWD, &claim, share);
     }
-    silent.unwrap_or_else(|| does_not_apply(hop, "calls nobody, and accepts its connections"))
+    silent.unwrap_or_else(|| own_work(hop, &requests))
+}
+
+/// Threads of a server that calls nobody: several requests are at work, and the others lie unread.
+fn own_work(hop: &Hop<'_>, requests: &Fact) -> Result<Judgement, Gap> {
+    let unread = hop.summary(&CONN_IN_UNREAD)?;
+    let border = UNREAD * requests.value / hop.siblings().len().max(1) as f64;
+    if unread.value < border {
+        return ruled_out(&unread, border, "guess", "it calls nobody, and requests are read as they come");
+    }
+    let at_work = at_work(hop)?;
+    if at_work.value <= ONE_AT_A_TIME {
+        return ruled_out(&at_work, ONE_AT_A_TIME, "guess", "it does one thing at a time");
+    }
+    let share = (unread.value / requests.value).min(1.0);
+    let claim = format!(
+        "{:.0} of {:.0} requests lie unread at {}, which is idle and has {:.0} at work",
+        unread.value, requests.value, hop.name, at_work.value
+    );
+    fires(hop, &unread, border, &claim, share)
 }
 
 fn fires(hop: &Hop<'_>, key: &Fact, border: f64, claim: &str, share: f64) -> Result<Judgement, Gap> {
@@ -104,8 +124,8 @@ fn fires(hop: &Hop<'_>, key: &Fact, border: f64, claim: &str, share: f64) -> Res
     let most =
         waits.iter().filter_map(|f| Some((*f, hop.look(&LOOK_THREADS, f).ok()?))).max_by(|a, b| a.1.total_cmp(&b.1));
     let most = most.map(|(function, count)| Fact::across_levels(hop, &format!("look.threads {function}"), count));
-    Finding::new(key.clone(), border, "guess", claim, share)
-        .and(hop.fact("requests under way at what it calls", "", under_way), "requests under way at what it calls")
+    let mut finding = Finding::new(key.clone(), border, "guess", claim, share)
+        .and(at_work(hop), "requests that each process has at work")
         .and(
             most.ok_or_else(|| Gap::new(LOOK_THREADS.name, hop.name, "no close look")),
             "where most of its threads wait",
@@ -113,15 +133,16 @@ fn fires(hop: &Hop<'_>, key: &Fact, border: f64, claim: &str, share: f64) -> Res
         .mend("more threads or processes, or calls that do not block them", None)
         .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
         .rising(Ok(key.clone()))
-        .tested_by(Dose::Queue)
-        .fires()
+        .tested_by(Dose::Queue);
+    finding.adds_up = true;
+    finding.fires()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
-    use prony_model::metric::PROC_THREADS;
+    use prony_model::metric::{CONN_IN_BUSY, CONN_OUT, CONN_OUT_WAITING, PROC_THREADS};
     use proptest::prelude::*;
 
     /// Threads with a connection each, beside the first thread.
@@ -157,6 +178,28 @@ mod tests {
             |n: f64| lab(8.0).gauge("app", &PROC_THREADS, "101", 1.0).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", n);
         assert!(score(CAUSE.id, "app", &queue(40.0)) > 0.6);
         assert_eq!(score(CAUSE.id, "app", &queue(10.0)), 0.0);
+    }
+
+    #[test]
+    fn a_server_that_calls_nobody_has_unread_requests() {
+        let server = |at_work: f64, unread: f64| {
+            let lab = Lab::chain().queueing(600.0).without("app", &CONN_OUT).without("app", &CONN_OUT_WAITING);
+            let mut lab = lab.gauge("app", &CONN_IN_BUSY, "80", at_work + unread).levels(
+                "app",
+                &CONN_IN_UNREAD,
+                "80",
+                [0.2, unread, 2.0 * unread],
+            );
+            lab.stack.host.get_mut("app").unwrap().calls.clear();
+            lab
+        };
+        let found = finding(CAUSE.id, "app", &server(3.0, 56.0)).unwrap();
+        assert!((found.score - 56.0 / 64.0).abs() < 0.01, "{}", found.score);
+        assert!(found.summary.contains("has 3 at work"), "{}", found.summary);
+        assert_eq!(score("event-loop-blocked", "app", &server(3.0, 56.0)), 0.0);
+        assert_eq!(score(CAUSE.id, "app", &server(1.0, 56.0)), 0.0, "one thread: its loop is blocked");
+        assert!(score("event-loop-blocked", "app", &server(1.0, 56.0)) > 0.8);
+        assert_eq!(score(CAUSE.id, "app", &server(40.0, 15.0)), 0.0, "most are at work");
     }
 
     proptest! {

@@ -1,7 +1,8 @@
 //! `link_rate.INTERFACE`: how fast a host may send on a link, by a token bucket at the root of its queueing
 //! disciplines.
 //!
-//! Makes a link worse, never better: an intervention and a lab's tool. What was there before comes back exactly.
+//! Makes a link slower, or raises the rate of a bucket that is there; no link gets faster than it is. What was there before
+//! comes back exactly.
 
 use super::{Disruption, Effect, KnobInfo, Plan};
 use crate::Context;

@@ -191,7 +191,10 @@ fn choose(experiment: &mut Experiment, args: &RunArgs) {
         experiment.duration = experiment.duration.min(QUICK_DURATION);
         experiment.settle = experiment.settle.min(QUICK_SETTLE);
         experiment.repeats = experiment.repeats.min(QUICK_REPEATS);
-        experiment.budget = Nanos(experiment.budget.0 / 3).max(QUICK_BUDGET_MIN);
+        // Whether a load is stable shows in some seconds and not in less, so such a search cannot be shorter.
+        if experiment.find != Find::StableConcurrency {
+            experiment.budget = Nanos(experiment.budget.0 / 3).max(QUICK_BUDGET_MIN);
+        }
     }
     if let Some(repeats) = args.repeats {
         experiment.repeats = repeats.max(1);
