@@ -365,7 +365,8 @@ mod tests {
         assert_eq!(gain_of_share(0.5, Some(0.2)), 0.2);
         let run = Lab::healthy().run();
         let lb = Hop { run: &run, name: "lb" };
-        assert!((gain_until_next_limit(&lb).unwrap() - 1.0).abs() < 1e-6, "CPU 1 is half idle");
+        let room = gain_until_next_limit(&lb).unwrap();
+        assert!((1.0..1.03).contains(&room), "CPU 1 is half idle, and some of its work comes with no request: {room}");
         assert!(gain_until_full(&lb).unwrap() < 0.04, "CPU 0 is full");
         assert!(concurrency_elasticity(&lb).unwrap() < FLAT);
     }

@@ -10,6 +10,7 @@ use prony_report::view::RunSummary;
 use prony_stats::history::PastRun;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
@@ -122,13 +123,15 @@ impl Archive {
         known.retain(|path, _| path.parent() != Some(folder) || paths.binary_search(path).is_ok());
         let mut listing = Listing::default();
         let mut ids = BTreeSet::new();
-        for path in paths {
-            let Some(stamp) = Stamp::of(&path) else { continue };
-            let same = known.get(&path).filter(|seen| seen.stamp == stamp).cloned();
-            let seen = same.unwrap_or_else(|| Arc::new(Known::read(&path, stamp)));
-            known.insert(path, Arc::clone(&seen));
+        let stamped: Vec<(PathBuf, Stamp)> =
+            paths.into_iter().filter_map(|path| Stamp::of(&path).map(|stamp| (path, stamp))).collect();
+        let is_known = |(path, stamp): &&(PathBuf, Stamp)| known.get(path).is_some_and(|seen| seen.stamp == *stamp);
+        let changed: Vec<&(PathBuf, Stamp)> = stamped.iter().filter(|file| !is_known(file)).collect();
+        known.extend(read_all(&changed).into_iter().map(|seen| (seen.path.clone(), Arc::new(seen))));
+        for (path, _) in &stamped {
+            let Some(seen) = known.get(path) else { continue };
             match &seen.read {
-                Ok(run) if ids.insert(run.id.clone()) => listing.runs.push(Arc::clone(&seen)),
+                Ok(run) if ids.insert(run.id.clone()) => listing.runs.push(Arc::clone(seen)),
                 Ok(run) => {
                     let text = format!("{}: left out, another file holds run {} too", seen.path.display(), run.id);
                     listing.unreadable.push(text);
@@ -139,6 +142,20 @@ impl Archive {
         listing.runs.sort_by(|a, b| newer(b.summary()).cmp(&newer(a.summary())));
         Ok(listing)
     }
+}
+
+/// Reads files on all CPUs: a folder of thousands is read whole at the first question.
+fn read_all(files: &[&(PathBuf, Stamp)]) -> Vec<Known> {
+    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let read = |(path, stamp): &&(PathBuf, Stamp)| Known::read(path, stamp.clone());
+    std::thread::scope(|scope| {
+        let parts = files.chunks(files.len().div_ceil(cpus).max(1));
+        let readers: Vec<_> =
+            parts.map(|part| scope.spawn(move || part.iter().map(read).collect::<Vec<_>>())).collect();
+        let ended =
+            readers.into_iter().map(|reader| reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        ended.flatten().collect()
+    })
 }
 
 fn newer(run: Option<&RunSummary>) -> Option<(u64, &str)> {

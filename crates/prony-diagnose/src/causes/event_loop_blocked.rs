@@ -12,7 +12,8 @@
 //!
 //! ## Evidence
 //! The share of the requests in flight that lie unread, while the CPU is idle and what it calls sees at most one
-//! request of each process.
+//! request of each process. A loop may also read all that came and then block for each: then those that stay there
+//! count, while its only thread is nearly always found in a call that blocks.
 //!
 //! ## What it is not
 //! A pool of connections or a lock inside the application: then requests are read and wait inside. Threads that are all
@@ -49,6 +50,10 @@ pub(super) const ONE_AT_A_TIME: f64 = 1.3;
 /// Share of looks that find the first thread in a call that blocks, below which that is not what holds the loop up. A
 /// guess: a blocked loop showed 0.9, one before a pool 0.0.
 const BLOCKED: f64 = 0.3;
+/// The same from which the only thread of a process is held up all the time, so that what it has read waits inside as well. A
+/// guess: a loop that slept for each request showed 0.93.
+const ALWAYS_BLOCKED: f64 = 0.6;
+const BLOCKED_LOOKS: &str = "share of looks that find its first thread in a call that blocks";
 /// Kernel functions in which a thread waits for one answer, or for a time: poll and select, reads of sockets and pipes,
 /// sleeps, locks of user code.
 const BLOCKING: [&str; 11] = [
@@ -73,18 +78,18 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         Ok(crowd) => crowd,
         Err((fact, border, claim)) => return ruled_out(&fact, border, "guess", &claim),
     };
-    let unread = hop.summary(&CONN_IN_UNREAD)?;
     let border = UNREAD * requests.value / hop.siblings().len().max(1) as f64;
-    if unread.value < border {
-        return ruled_out(&unread, border, "guess", "requests are read as they come");
+    let waiting = waiting(hop, border)?;
+    if waiting.value < border {
+        return ruled_out(&waiting, border, "guess", "requests are read as they come");
     }
     let queued = hop.summary(&LISTEN_QUEUE);
     if let Ok(queued) = &queued
-        && queued.value > unread.value
+        && queued.value > waiting.value
     {
         return ruled_out(
             queued,
-            unread.value,
+            waiting.value,
             "guess",
             "connections are not even accepted: each waits for a worker of its own",
         );
@@ -96,8 +101,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if let Some(blocked) = blocked_looks(hop)
         && blocked < BLOCKED
     {
-        let blocked =
-            Fact::across_levels(hop, "share of looks that find its first thread in a call that blocks", blocked);
+        let blocked = Fact::across_levels(hop, BLOCKED_LOOKS, blocked);
         return ruled_out(
             &blocked,
             BLOCKED,
@@ -111,20 +115,35 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     {
         return ruled_out(under_way, ONE_AT_A_TIME, "guess", "several requests are under way at once");
     }
-    let share = (unread.value / requests.value).min(1.0);
+    let share = (waiting.value / requests.value).min(1.0);
     let claim = format!(
-        "{:.0} of {:.0} requests lie unread at {}, which is idle and has one at a time under way",
-        unread.value, requests.value, hop.name
+        "{:.0} of {:.0} requests wait at {}, which is idle and has one at a time under way",
+        waiting.value, requests.value, hop.name
     );
-    let mut finding = Finding::new(unread.clone(), border, "guess", &claim, share)
+    let looks = blocked_looks(hop).map(|share| Fact::across_levels(hop, BLOCKED_LOOKS, share));
+    let mut finding = Finding::new(waiting.clone(), border, "guess", &claim, share)
         .and(under_way, "it does one thing at a time")
         .and(Ok(busy), "its processes hardly use their CPU")
+        .and(
+            looks.ok_or_else(|| Gap::new(LOOK_WAIT.name, hop.name, "no close look")),
+            "its first thread waits in a call",
+        )
         .mend("an asynchronous driver, threads for calls that block, or more processes", None)
         .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
-        .rising(Ok(unread))
+        .rising(Ok(waiting))
         .tested_by(Dose::Queue);
     finding.adds_up = true;
     finding.fires()
+}
+
+/// Requests that wait for the loop: unread, or, where a loop reads all that came before it blocks for each, inside.
+fn waiting(hop: &Hop<'_>, border: f64) -> Result<Fact, Gap> {
+    let unread = hop.summary(&CONN_IN_UNREAD)?;
+    let is_blocked = hop.is_single_threaded() && blocked_looks(hop).is_some_and(|share| share >= ALWAYS_BLOCKED);
+    if unread.value >= border || !is_blocked {
+        return Ok(unread);
+    }
+    hop.fact("requests that stay there", "", |r| r.staying())
 }
 
 /// Share of looks that found the first thread of a worker in a call that blocks; none without a close look.
@@ -155,13 +174,14 @@ pub(super) fn under_way(r: &Reader<'_>) -> Result<f64, Gap> {
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
+    use prony_model::metric::{CONN_IN_BUSY, PROC_THREADS};
     use proptest::prelude::*;
 
     /// 54 of 64 requests lie unread, nine connections, one statement at a time.
     fn lab(unread: f64) -> Lab {
         let lab = Lab::chain().queueing(205.0).held(9.0).sessions([0.3, 0.7, 0.8], "Timeout:PgSleep");
         lab.levels("app", &CONN_IN_UNREAD, "80", [0.2, unread, 2.0 * unread])
-            .gauge("app", &LOOK_WAIT, "do_sys_poll", 0.9)
+            .gauge("app", &LOOK_WAIT, "do_sys_poll", 0.5)
             .gauge("app", &CONN_OUT_WAITING, "10.77.0.30:5432", 0.6)
     }
 
@@ -188,6 +208,15 @@ mod tests {
         silent(lab(54.0).gauge("app", &prony_model::metric::PROC_TRACER, "101", 1.0), "a tracer");
         silent(lab(20.0).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", 40.0), "connections are not accepted");
         assert!(score(CAUSE.id, "app", &lab(54.0).mute()) > 0.5, "sockets show it without the database's word")
+    }
+
+    #[test]
+    fn a_loop_that_reads_first_and_then_blocks_for_each() {
+        let all_read = || lab(1.3).gauge("app", &CONN_IN_BUSY, "80", 64.0).without("app", &LOOK_WAIT);
+        let lab = |share: f64| all_read().gauge("app", &LOOK_WAIT, "hrtimer_nanosleep", share);
+        assert!(score(CAUSE.id, "app", &lab(0.93)) > 0.9);
+        assert_eq!(score(CAUSE.id, "app", &lab(0.59)), 0.0, "border");
+        assert_eq!(score(CAUSE.id, "app", &lab(0.93).gauge("app", &PROC_THREADS, "101", 5.0)), 0.0, "threads");
     }
 
     proptest! {

@@ -26,7 +26,7 @@
 //! %).
 
 use super::compression_cpu::dose;
-use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, predicted_gain, ruled_out};
+use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, predicted_gain, ruled_out};
 use crate::facts::{Fact, Hop};
 use crate::profile::Profile;
 use prony_model::Gap;
@@ -71,11 +71,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let is_of_others = |kind: &str| kind == NETFILTER && foreign == Rules::OfOthers;
     let parts: Vec<(&str, f64)> = FILTERS.into_iter().map(part_of).filter(|(kind, _)| !is_of_others(kind)).collect();
     let part = parts.iter().map(|(_, share)| share).sum::<f64>().min(1.0);
-    let by_senders = match &foreign {
-        Rules::Own { by_senders } => *by_senders,
-        Rules::OfOthers | Rules::NotKnown => 0.0,
+    let (by_senders, most_by) = match &foreign {
+        Rules::Own { by_senders, most_by } => (*by_senders, *most_by),
+        Rules::OfOthers | Rules::NotKnown => (0.0, None),
     };
-    let share = (profile.limit_share(part)? + by_senders).min(1.0);
+    let by_itself = profile.limit_share(part)?;
+    let share = (by_itself + by_senders).min(1.0);
     let seen = of_limit(hop, "packet filters and auditing", share);
     if share < SHARE_MIN {
         return ruled_out(&seen, SHARE_MIN, ORIGIN, "filters of packets and system calls cost little");
@@ -99,14 +100,19 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     for (kind, share) in parts.iter().filter(|(_, share)| *share > 0.0) {
         finding = finding.and(profile.us_per_request(kind, *share), "what this filter costs each request");
     }
+    // Whose CPUs run most of it: slowing those tells, and they have the room that mending frees.
+    let payer = most_by.map(|name| hop.other(name)).filter(|_| by_senders > by_itself).unwrap_or(*hop);
+    let dose = dose(&payer)?;
+    let is_of_sender = dose == Dose::Cpu && payer.name != hop.name;
+    let dose = if is_of_sender { Dose::CpuOf(payer.name.to_string()) } else { dose };
     finding
         .mend(
             "fewer rules, sets instead of lists, notrack for the service's port; no audit rules for system calls; no sniffer",
             None,
         )
-        .gaining(predicted_gain(hop, share))
+        .gaining(predicted_gain(&payer, share))
         .rising(profile.cpus("filters", part))
-        .tested_by(dose(hop)?)
+        .tested_by(dose)
         .fires()
 }
 
@@ -125,9 +131,10 @@ fn share_of_netfilter(profile: &Profile<'_>) -> f64 {
 
 /// Whose rules the CPUs of a hop run.
 #[derive(Debug, PartialEq)]
-enum Rules {
-    /// Its own; those of other hosts that have none run them as well, which explains this share of the limit.
-    Own { by_senders: f64 },
+enum Rules<'a> {
+    /// Its own; the CPUs of other hosts that have none run them as well, which explains this share of the limit. The one with most of
+    /// it stands here too.
+    Own { by_senders: f64, most_by: Option<&'a str> },
     /// It has none, and another host of the path has.
     OfOthers,
     /// Nobody's are known, or nobody has any.
@@ -135,17 +142,19 @@ enum Rules {
 }
 
 /// Over a virtual link a packet is received by the CPU that sent it. So the filters of one host show in the profiles of others.
-fn run_by_senders(hop: &Hop<'_>) -> Rules {
+fn run_by_senders<'a>(hop: &Hop<'a>) -> Rules<'a> {
     let rules = |hop: &Hop<'_>| hop.look(&LOOK_FILTER_RULES, "").ok();
-    let others: Vec<Hop<'_>> = Hop::path(hop.run).into_iter().filter(|other| other.name != hop.name).collect();
+    let others: Vec<Hop<'a>> = Hop::path(hop.run).into_iter().filter(|other| other.name != hop.name).collect();
     match rules(hop) {
         Some(own) if own > 0.0 => {
             let bare = others.iter().filter(|other| rules(other) == Some(0.0));
-            let share = |other: &Hop<'_>| {
+            let share = |other: &Hop<'a>| {
                 let profile = Profile::of(other).ok()?;
-                profile.limit_share(share_of_netfilter(&profile)).ok()
+                Some((other.name, profile.limit_share(share_of_netfilter(&profile)).ok()?))
             };
-            Rules::Own { by_senders: bare.filter_map(share).sum() }
+            let shares: Vec<(&str, f64)> = bare.filter_map(share).collect();
+            let most_by = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| *name);
+            Rules::Own { by_senders: shares.iter().map(|(_, share)| share).sum(), most_by }
         }
         Some(_) if others.iter().any(|other| rules(other).is_some_and(|n| n > 0.0)) => Rules::OfOthers,
         Some(_) | None => Rules::NotKnown,
@@ -178,13 +187,18 @@ mod tests {
 
     #[test]
     fn the_host_that_has_the_rules_is_named() {
-        let seen = |at_lb: f64, at_s1: f64| {
+        let ruled = |at_lb: f64, at_s1: f64| {
             let lab = lab("nf_hook_slow", 0.02).cpu("1", 0.3, 0.4, 0.28).own("s1", 0.8);
             let lab = lab.profiled("s1", &[]).gauge("s1", &PROFILE_TOTAL, "nf_hook_slow", 0.4);
-            let lab = lab.gauge("lb", &LOOK_FILTER_RULES, "", at_lb).gauge("s1", &LOOK_FILTER_RULES, "", at_s1);
+            lab.gauge("lb", &LOOK_FILTER_RULES, "", at_lb).gauge("s1", &LOOK_FILTER_RULES, "", at_s1)
+        };
+        let seen = |at_lb: f64, at_s1: f64| {
+            let lab = ruled(at_lb, at_s1);
             (score(CAUSE.id, "lb", &lab) > SHARE_MIN, score(CAUSE.id, "s1", &lab) > SHARE_MIN)
         };
         assert_eq!(seen(1000.0, 0.0), (true, false), "the CPU of s1 runs the rules of lb");
+        let dose = finding(CAUSE.id, "lb", &ruled(1000.0, 0.0)).unwrap().dose;
+        assert_eq!(dose, Dose::CpuOf("s1".to_string()), "so that one is slowed");
         assert_eq!(seen(0.0, 1000.0), (false, true));
         assert_eq!(seen(0.0, 0.0), (false, true), "rules of the older kind, or of a bridge between them");
     }

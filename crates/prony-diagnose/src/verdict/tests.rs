@@ -354,6 +354,25 @@ fn loss_has_no_dose_and_says_so() {
 }
 
 #[test]
+fn a_fault_that_explains_little_and_was_not_tested_is_no_verdict() {
+    let compressing = |share: f64| {
+        let code = [("[libz.so.1.2.13]", "libz.so.1.2.13", share)];
+        let lab = Lab::healthy().profiled("lb", &code).per_second("lb", &IF_RX_BYTES, "eth0", 10.0);
+        lab.per_second("lb", &IF_TX_BYTES, "eth0", 10.0).run()
+    };
+    let tested = |mut run: prony_model::Run, host: &str, elasticity: f64| {
+        let (low, high) = (Some(elasticity - 0.1), Some(elasticity + 0.1));
+        let plan = Intervention::planned(host, InterventionKind::Cpu, false, 0.2);
+        run.interventions = vec![Intervention { elasticity: Some(elasticity), low, high, pairs: 14, ..plan }];
+        diagnose(&run).verdict.cause
+    };
+    assert_eq!(diagnose(&compressing(0.04)).verdict.cause, "compression-cpu", "nothing was tested yet");
+    assert!(tested(compressing(0.04), "s1", 0.0).starts_with("cpu-saturated"), "the honest limit");
+    assert_eq!(tested(compressing(0.06), "s1", 0.0), "compression-cpu");
+    assert_eq!(tested(compressing(0.04), "lb", 1.0), "compression-cpu", "throughput followed it");
+}
+
+#[test]
 fn a_removal_that_brings_nothing_speaks_against_the_cause() {
     let ports = Lab::healthy()
         .throughput(9_000.0)

@@ -119,6 +119,10 @@ fn change(effect: &Effect, side: Side) -> String {
     match side {
         Side::More | Side::Less => figures,
         Side::None => format!("no effect larger than {within}: {figures}"),
+        // Its own interval tells it; corrected for the number of effects it is open.
+        Side::Open if effect.low > 0.0 || effect.high < 0.0 => {
+            format!("alone it would be told, among so many effects it may be chance: {figures}")
+        }
         Side::Open => format!("cannot be told, any effect is smaller than {within}: {figures}"),
     }
 }
