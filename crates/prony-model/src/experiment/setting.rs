@@ -224,7 +224,7 @@ addr = "10.77.0.30"
         fails(
             "lab = \"lb:server.wrkers\"\nlevels = [1]",
             expect![
-                "factor `f`, level `1`: unknown field `wrkers`, expected one of `kind`, `workers`, `worker_connections`, `access_log`, `upstream_keepalive`, `backlog`, `sendfile`, `tcp_nopush`, `domains`, `map_lines`, `regex_rules`, `gzip_level`, `pool`, `questions`, `contended_rows`, `index`, `synchronous_commit`, `max_connections`, `error_log`, `worker_cpus`, `buffers_kib`, `requests_per_s_max`, `delay`; did you mean `workers`?"
+                "factor `f`, level `1`: unknown field `wrkers`, expected one of `kind`, `workers`, `worker_connections`, `access_log`, `upstream_keepalive`, `backlog`, `sendfile`, `tcp_nopush`, `domains`, `map_lines`, `regex_rules`, `gzip_level`, `pool`, `questions`, `contended_rows`, `index`, `synchronous_commit`, `max_connections`, `error_log`, `worker_cpus`, `buffers_kib`, `requests_per_s_max`, `delay`, `blocking`, `traces`, `threads`, `one_lock`, `kept_mib`; did you mean `workers`?"
             ],
         );
         fails(
