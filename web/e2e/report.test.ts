@@ -109,6 +109,8 @@ test("charts can be taken along", { timeout: PATIENCE_MS }, () =>
     await expect.poll(() => chart.locator(".saved").textContent(), { timeout: PATIENCE_MS / 2 }).toMatch(/copied|\.png/);
     const figures = chart.locator(".chart-figures");
     await figures.locator("summary").click();
+    // The table is made when the part is open, which the browser tells a moment later.
+    await figures.locator("tbody tr").first().waitFor();
     expect(await figures.locator("tbody tr").count()).toBeGreaterThan(0);
   }),
 );
