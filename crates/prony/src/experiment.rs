@@ -47,7 +47,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         show(args, &result, keep.folder())?;
     }
     match ended {
-        Ok(runner::Ended::Done) => Ok(exit(&result)),
+        Ok(runner::Ended::Done) => {
+            // A page of half an experiment would look like one of a whole.
+            if let Some(path) = &args.md {
+                page::write(args, &result, path)?;
+            }
+            Ok(exit(&result))
+        }
         Ok(runner::Ended::Interrupted) => {
             eprintln!("note: {}", go_on(args, keep.folder()));
             Ok(Exit::NotValid)
@@ -80,9 +86,6 @@ fn show(args: &RunArgs, result: &ExperimentResult, folder: &Path) -> Result<()> 
     print(&if args.json { shown::json(result) } else { shown::text(result, style) });
     page::write(args, result, &folder.join("result.md"))?;
     write(&folder.join("result.json"), &shown::json(result))?;
-    if let Some(path) = &args.md {
-        page::write(args, result, path)?;
-    }
     if !args.json {
         print(&format!("\nkept in {}", folder.display()));
     }

@@ -12,7 +12,8 @@
 //! Share of the segments that need not be, times the share of packet work in the capacity of the CPUs.
 //!
 //! ## What it is not
-//! Large answers, in which one segment more is little. Segments that are sent again: `packet-loss`.
+//! Large answers, in which one segment more is little. Segments that are sent again: `packet-loss`. A database that is
+//! asked several questions for one request answers each: `chatty-queries`.
 //!
 //! ## Fix
 //! `tcp_nopush on` (knob `nginx.tcp_nopush`) with `sendfile on`, one write for head and body, larger output buffers.
@@ -22,7 +23,8 @@
 
 use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, nginx_knob, predicted_gain, ruled_out, work_share};
 use crate::facts::{Hop, Reader};
-use prony_model::metric::{IF_TX_BYTES, TCP_ACTIVE_OPENS, TCP_ORIGINAL_SENT, TCP_PASSIVE_OPENS};
+use crate::sessions::{keeps_data, stores_of};
+use prony_model::metric::{CONN_OUT_SENT, IF_TX_BYTES, TCP_ACTIVE_OPENS, TCP_ORIGINAL_SENT, TCP_PASSIVE_OPENS};
 use prony_model::{Gap, KnobId, Level, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -82,17 +84,35 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .fires()
 }
 
-/// Segments per request, less one for each message and for each full segment of its bytes. A message is an answer, a
-/// request that the hop sends on, and one more for a connection that begins or ends with something to say.
+/// Messages that a hop sends for each request: its answer, or, of a store, one for each question that it is asked; what it passes on,
+/// and each question that it asks a store. Questions are taken as they were sent, a segment each.
+fn messages(r: &Reader<'_>) -> Result<f64, Gap> {
+    let questions =
+        |caller: &Reader<'_>, store: &Hop<'_>| Ok::<_, Gap>(caller.towards(&CONN_OUT_SENT, store)? / r.requests()?);
+    let answers = match keeps_data(&r.hop) {
+        true => {
+            let callers = r.hop.run.stack.callers(r.hop.name);
+            let asked = callers.into_iter().map(|caller| questions(&r.of(&r.hop.other(caller)), &r.hop));
+            asked.sum::<Result<f64, Gap>>()?
+        }
+        false => 1.0,
+    };
+    let stores = stores_of(&r.hop);
+    let passes_on = f64::from(u8::from(r.hop.callees().len() > stores.len()));
+    let asked: f64 = stores.iter().map(|store| questions(r, store)).sum::<Result<f64, Gap>>()?;
+    Ok(answers + passes_on + asked)
+}
+
+/// Segments per request, less one for each message and for each full segment of its bytes; and one more for a connection that begins
+/// or ends with something to say.
 fn needless(r: &Reader<'_>) -> Result<f64, Gap> {
     let requests = r.requests()?;
     let sent = r.sum(&TCP_ORIGINAL_SENT)? / requests;
-    let calls = r.hop.host().map_or(0, |h| h.calls.len().min(1)) as f64;
     let opens = (r.sum(&TCP_ACTIVE_OPENS).unwrap_or(0.0) + r.sum(&TCP_PASSIVE_OPENS).unwrap_or(0.0)) / requests;
     let payload = (r.on_links(&IF_TX_BYTES)? / requests - HEADER_BYTES * (sent + 1.0)).max(0.0);
     // The last segment of a message is the message's own.
     let full = (payload / SEGMENT_BYTES).floor();
-    Ok((sent - 1.0 - calls - opens - full).max(0.0))
+    Ok((sent - messages(r)? - opens - full).max(0.0))
 }
 
 #[cfg(test)]
@@ -119,6 +139,27 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(2.6)), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(4.0).cpu("0", 0.05, 0.05, 0.02)), 0.0, "room for them");
+    }
+
+    #[test]
+    fn each_question_to_a_store_has_its_answer() {
+        let asked = |questions: f64, segments: f64| {
+            let lab = Lab::chain()
+                .per_second("db", &IF_TX_BYTES, "eth0", 9_000.0)
+                .statements(2_000.0 * questions)
+                .per_second("db", &TCP_ORIGINAL_SENT, "", 2_000.0 * segments);
+            let run = lab.run();
+            let db = Hop { run: &run, name: "db" };
+            needless(&db.at(Level::At).unwrap()).unwrap()
+        };
+        assert_eq!(asked(4.0, 4.0), 0.0);
+        assert!((asked(4.0, 7.0) - 3.0).abs() < 1e-9);
+        let unseen =
+            Lab::chain().without("app", &CONN_OUT_SENT).per_second("db", &TCP_ORIGINAL_SENT, "", 8_000.0).run();
+        assert!(
+            needless(&Hop { run: &unseen, name: "db" }.at(Level::At).unwrap()).is_err(),
+            "questions that were not counted"
+        );
     }
 
     monotonic!(lab, 0.0..8.0);
