@@ -23,7 +23,7 @@
 //! F2 of the field cases: 10 to 13 % soft interrupts at 50 Mbit/s, so many small packets.
 
 use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_until_next_limit, ruled_out};
-use crate::facts::Hop;
+use crate::facts::{Fact, Hop};
 use crate::host_facts::share_of;
 use prony_model::metric::SOFTIRQ_NET_RX;
 use prony_model::{Gap, Level};
@@ -60,6 +60,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     // Of several hosts on the same CPUs each has its part of the packet work.
     let own = share_of(at.own_cpu()?, at.cpu()?.busy_share() * at.cpu()?.total());
     let share = interrupts.value * own;
+    if share < INTERRUPTS {
+        let part = Fact::across_levels(hop, "its part of the interrupt share", share);
+        return ruled_out(&part, INTERRUPTS, ORIGIN, "most of the packet work is for others on its CPUs");
+    }
     let claim = format!(
         "{} spends {:.0} % of its CPUs on packets of {:.0} bytes",
         hop.name,
@@ -98,6 +102,7 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0, "567 bytes");
         assert_eq!(score(CAUSE.id, "lb", &lab(0.09)), 0.0);
         assert!(score(CAUSE.id, "lb", &lab(0.11)) > 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.3).own("lb", 0.2)), 0.0, "others on the same CPU have most of it");
     }
 
     monotonic!(lab, 0.0..0.9);
