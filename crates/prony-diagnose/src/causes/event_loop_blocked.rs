@@ -78,7 +78,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         Ok(crowd) => crowd,
         Err((fact, border, claim)) => return ruled_out(&fact, border, "guess", &claim),
     };
-    let border = UNREAD * requests.value / hop.siblings().len().max(1) as f64;
+    let border = unread_border(hop, &requests);
     let waiting = waiting(hop, border)?;
     if waiting.value < border {
         return ruled_out(&waiting, border, "guess", "requests are read as they come");
@@ -152,6 +152,11 @@ fn blocked_looks(hop: &Hop<'_>) -> Option<f64> {
     let blocking = functions.iter().filter(|f| BLOCKING.iter().any(|name| f.starts_with(name)));
     let sum = blocking.filter_map(|f| hop.look(&LOOK_WAIT, f).ok()).sum();
     (!functions.is_empty()).then_some(sum)
+}
+
+/// Unread requests from which a hop leaves them lying: its part of [`UNREAD`], for siblings share what is in flight.
+pub(super) fn unread_border(hop: &Hop<'_>, requests: &Fact) -> f64 {
+    UNREAD * requests.value / hop.siblings().len().max(1) as f64
 }
 
 /// Requests that a process has at work: at what it calls, or, where it calls nobody, taken up and not answered.

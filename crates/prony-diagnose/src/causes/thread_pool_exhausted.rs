@@ -24,8 +24,8 @@
 //! ## References
 //! Little's law; futex(2).
 
-use super::connection_pool_exhausted::{CROWD, UNREAD, ratio, threads_with_connections};
-use super::event_loop_blocked::{ONE_AT_A_TIME, at_work, under_way};
+use super::connection_pool_exhausted::{CROWD, ratio, threads_with_connections};
+use super::event_loop_blocked::{ONE_AT_A_TIME, at_work, under_way, unread_border};
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
 };
@@ -103,7 +103,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 /// Threads of a server that calls nobody: several requests are at work, and the others lie unread.
 fn own_work(hop: &Hop<'_>, requests: &Fact) -> Result<Judgement, Gap> {
     let unread = hop.summary(&CONN_IN_UNREAD)?;
-    let border = UNREAD * requests.value / hop.siblings().len().max(1) as f64;
+    let border = unread_border(hop, requests);
     if unread.value < border {
         return ruled_out(&unread, border, "guess", "it calls nobody, and requests are read as they come");
     }
