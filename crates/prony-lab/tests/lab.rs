@@ -90,9 +90,15 @@ fn needs_root_the_proxy_lab_serves_every_file() {
     let missing: Vec<_> =
         there.into_iter().filter(|p| !p.as_ref().is_some_and(|p| std::path::Path::new(p).exists())).collect();
     let listed = state(&lab.id).unwrap();
+    let switch = listed.namespaces.iter().find(|name| name.ends_with("-sw")).unwrap();
+    let filters = Command::new("ip")
+        .args(["netns", "exec", switch, "sysctl", "-nq", "net.bridge.bridge-nf-call-iptables"])
+        .output()
+        .unwrap();
     down(&lab.id).unwrap();
     down(&lab.id).unwrap();
 
+    assert!(["0\n", ""].contains(&String::from_utf8_lossy(&filters.stdout).as_ref()), "{filters:?}");
     assert_eq!(served, SIZES.map(|(_, size)| format!("200 {size}")));
     assert!(status.starts_with("200 "), "{status}");
     assert_eq!(missing, [], "files that the stack names");

@@ -2,16 +2,13 @@
 
 mod prony;
 
-use prony::scratch;
+use prony::{scratch, wait_until};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
-
-/// The load lasts 2 s. A guess: a machine needs never longer than this to end it, however busy.
-const ENDS_WITHIN: Duration = Duration::from_secs(60);
+use std::time::Duration;
 
 /// Answers every request of one connection, at leisure.
 fn server() -> String {
@@ -35,14 +32,6 @@ fn server() -> String {
 fn runs(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < ENDS_WITHIN, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Runs a line of a shell in a terminal of its own, which goes with it. `script` is of util-linux.

@@ -14,7 +14,8 @@
 //! The share of samples times what the hop spends, as a share of the capacity of its CPUs, is the score.
 //!
 //! ## What it is not
-//! Packet work as such: the stack without hooks is not counted. Drops by the filter: then packets are lost, and
+//! Packet work as such: the stack without hooks is not counted. A bridge that passes packets on from within its hooks
+//! (`br_nf_pre_routing`), which is forwarding: of it only tables and connection tracking count. Drops by the filter: then packets are lost, and
 //! `drop.reason` says NETFILTER_DROP.
 //!
 //! ## Fix
@@ -60,6 +61,9 @@ const FILTERS: [(&str, &[&str]); 5] = [
 ];
 /// The tables themselves, for kernels that call them without `nf_hook_slow` in the stack.
 const TABLES: &[&str] = &["nft_do_chain", "ipt_do_table", "ip6t_do_table"];
+const TRACKING: &[&str] = &["nf_conntrack_in"];
+/// A bridge that shows its packets to the filters sends them on from within these hooks.
+const BRIDGED: &[&str] = &["br_nf_pre_routing", "br_nf_forward_ip", "br_nf_post_routing"];
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let profile = Profile::of(hop)?;
@@ -125,8 +129,13 @@ fn greatest(profile: &Profile<'_>, entries: &[&str]) -> f64 {
     entries.iter().map(|entry| profile.share_below(&[entry])).fold(0.0, f64::max)
 }
 
+/// Below the hooks of a bridge stands the whole way of the packet, so there only tables and tracking are the filters' cost.
 fn share_of_netfilter(profile: &Profile<'_>) -> f64 {
-    greatest(profile, HOOKS).max(profile.share_below(TABLES))
+    let tables = profile.share_below(TABLES);
+    match profile.share_below(BRIDGED) > 0.0 {
+        true => tables + profile.share_below(TRACKING),
+        false => greatest(profile, HOOKS).max(tables),
+    }
 }
 
 /// Whose rules the CPUs of a hop run.
@@ -181,6 +190,10 @@ mod tests {
         assert!(score(CAUSE.id, "lb", &lab("packet_rcv", 0.1)) > 0.09);
         assert!(score(CAUSE.id, "lb", &lab("ipt_do_table", 0.1)) > 0.09, "without the hook in the stack");
         assert_eq!(score(CAUSE.id, "lb", &lab("tcp_v4_rcv", 0.5)), 0.0);
+        let bridged = || lab("nf_hook_slow", 0.18).gauge("lb", &PROFILE_TOTAL, "br_nf_pre_routing", 0.2);
+        assert_eq!(score(CAUSE.id, "lb", &bridged()), 0.0, "the packet's way over a bridge is no filter");
+        let tabled = bridged().gauge("lb", &PROFILE_TOTAL, "ipt_do_table", 0.1);
+        assert!(score(CAUSE.id, "lb", &tabled) > 0.09, "rules that a bridge runs are");
         assert_eq!(score(CAUSE.id, "lb", &lab("nf_hook_slow", 0.05)), 0.0);
         assert!(score(CAUSE.id, "lb", &lab("nf_hook_slow", 0.053)) > 0.0);
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the binary said.
 pub struct Said {
@@ -63,6 +63,18 @@ pub fn root(what: &str) -> bool {
 pub fn alone() -> MutexGuard<'static, ()> {
     static MACHINE: Mutex<()> = Mutex::new(());
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The longest that a test waits for what must come. A guess: no machine needs longer, however busy.
+const COMES_WITHIN: Duration = Duration::from_secs(60);
+
+/// Waits until something holds; fails with its name when it never does.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < COMES_WITHIN, "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// The ready experiments, in the order of their names.
