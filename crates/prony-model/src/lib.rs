@@ -14,6 +14,7 @@ pub mod input;
 pub mod knob;
 pub mod lab;
 pub mod limit;
+pub mod line_format;
 pub mod load;
 pub mod metric;
 pub mod network;

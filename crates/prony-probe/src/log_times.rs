@@ -8,6 +8,7 @@ use crate::fact_file::read_once;
 use crate::facts::Facts;
 use crate::inventory::statements;
 use crate::spans;
+use prony_model::line_format::LineFormat;
 use prony_model::metric::{self as m, SPLIT_BY_LOG, SPLIT_BY_TRACES};
 use prony_model::{Host, Software};
 use std::collections::BTreeMap;
@@ -39,18 +40,12 @@ pub(crate) struct LogTimes {
 /// What a line means.
 #[derive(Clone, Debug, PartialEq)]
 enum Format {
-    Nginx(Vec<Piece>),
+    Nginx(LineFormat),
     Haproxy,
     /// Spans of one service, or of any.
     Otlp {
         service: Option<String>,
     },
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Piece {
-    Text(String),
-    Variable(String),
 }
 
 /// What a line or a span tells: seconds from a request to its answer, if it is of one, and what was waited for.
@@ -145,62 +140,30 @@ fn nginx(config: &str, log: &str) -> Option<Format> {
     let written = statements.iter().find(|words| words[0] == "access_log" && words.get(1).is_some_and(|w| w == log))?;
     let name = written.get(2)?;
     let format = statements.iter().find(|words| words[0] == "log_format" && words.get(1) == Some(name))?;
-    let pieces = pieces(&format[2..].iter().filter(|word| !word.starts_with("escape=")).cloned().collect::<String>());
-    let tells = |name: &str| pieces.iter().any(|piece| matches!(piece, Piece::Variable(v) if v == name));
-    tells("request_time").then(|| Format::Nginx(pieces.clone()))
-}
-
-/// Text and variables, `$name` or `${name}`.
-fn pieces(format: &str) -> Vec<Piece> {
-    let mut parts = format.split('$');
-    let mut pieces: Vec<Piece> = parts.next().map(|text| Piece::Text(text.to_string())).into_iter().collect();
-    for part in parts {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let (name, text) = match part.strip_prefix('{').and_then(|braced| braced.split_once('}')) {
-            Some(braced) => braced,
-            None => part.split_at(part.find(|c| !is_name(c)).unwrap_or(part.len())),
-        };
-        pieces.extend([Piece::Variable(name.to_string()), Piece::Text(text.to_string())]);
-    }
-    pieces.retain(|piece| *piece != Piece::Text(String::new()));
-    pieces
+    let format = format[2..].iter().filter(|word| !word.starts_with("escape=")).cloned().collect::<String>();
+    let format = LineFormat::new(&format);
+    let tells_time = format.variables().any(|name| name == "request_time");
+    tells_time.then_some(Format::Nginx(format))
 }
 
 impl Format {
     fn lines(&self, line: &str) -> Vec<Option<Line>> {
         match self {
-            Self::Nginx(pieces) => vec![nginx_line(pieces, line)],
+            Self::Nginx(format) => vec![nginx_line(format, line)],
             Self::Haproxy => vec![haproxy_line(line)],
             Self::Otlp { service } => spans::read(line, service.as_deref()),
         }
     }
 }
 
-fn nginx_line(pieces: &[Piece], line: &str) -> Option<Line> {
-    let mut rest = line;
-    let (mut seconds, mut addresses, mut times) = (None, "", "");
-    for (i, piece) in pieces.iter().enumerate() {
-        let name = match piece {
-            Piece::Text(text) => {
-                rest = rest.strip_prefix(text.as_str())?;
-                continue;
-            }
-            Piece::Variable(name) => name,
-        };
-        let end = match pieces.get(i + 1) {
-            Some(Piece::Text(next)) => rest.find(next.as_str())?,
-            Some(Piece::Variable(_)) => return None,
-            None => rest.len(),
-        };
-        let value;
-        (value, rest) = rest.split_at(end);
-        match name.as_str() {
-            "request_time" => seconds = value.parse::<f64>().ok(),
-            "upstream_addr" => addresses = value,
-            "upstream_response_time" => times = value,
-            _ => {}
-        }
-    }
+fn nginx_line(format: &LineFormat, line: &str) -> Option<Line> {
+    let values = format.values(line.as_bytes()).ok()?;
+    let value = |wanted: &str| {
+        let written = format.variables().zip(&values).find(|(name, _)| *name == wanted);
+        written.and_then(|(_, value)| std::str::from_utf8(value).ok()).unwrap_or_default()
+    };
+    let (addresses, times) = (value("upstream_addr"), value("upstream_response_time"));
+    let seconds = value("request_time").parse::<f64>().ok();
     // `, ` stands between tries, ` : ` between groups of upstreams; `-` for what was not asked or did not answer.
     let tries = |list: &str| list.split([',', ':']).map(|s| s.trim().to_string()).collect::<Vec<_>>();
     let addresses: Vec<String> = addresses.split(", ").flat_map(|a| a.split(" : ")).map(str::to_string).collect();
@@ -338,8 +301,7 @@ mod tests {
         #[test]
         fn no_line_panics(line in "([0-9./+-]{0,12}|static/srv1|\"urt\":|\\PC| ){0,30}", format in "(\\$[a-z_]{0,20}|\\$\\{|\\}|\\PC){0,10}") {
             let _ = haproxy_line(&line);
-            let pieces = pieces(&format);
-            let _ = nginx_line(&pieces, &line);
+            let _ = nginx_line(&LineFormat::new(&format), &line);
         }
 
         #[test]

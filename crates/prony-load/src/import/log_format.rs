@@ -1,25 +1,21 @@
-//! The format of an access log, as nginx's `log_format` describes it, and how a line is taken apart by it.
+//! Which values of an access log tell what was asked and when, by the log's format.
 //!
 //! It reads no values: that is the log's job. Invariant: a line is either taken apart as a whole, or the piece that
 //! does not fit is named.
 
 use super::{ImportError, excerpt};
+use prony_model::line_format::{Expected, LineFormat, Misfit};
 use std::borrow::Cow;
 
 /// What the common log format of Apache and nginx's `combined` begin with; what follows may be anything.
 const COMMON: &str = r#"$remote_addr $ident $remote_user [$time_local] "$request" $rest"#;
 
-/// How the lines of a log are made.
+/// How the lines of a log are made, and what its variables tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFormat {
-    /// Text and variables; two texts never follow each other.
-    pieces: Vec<Piece>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
-    Text(Vec<u8>),
-    Variable { name: String, field: Field },
+    lines: LineFormat,
+    /// Of each variable.
+    fields: Vec<Field>,
 }
 
 /// What a variable tells.
@@ -45,8 +41,6 @@ pub(super) enum Field {
     Msec,
     /// `$request_time`: how long it took.
     RequestTime,
-    /// A list with `, ` and ` : ` between its parts, of no use here.
-    List,
     /// Of no use here.
     Other,
 }
@@ -71,7 +65,7 @@ impl LogFormat {
     /// The common log format (`%h %l %u %t "%r" %>s %b`) and everything that begins like it: Apache's and nginx's
     /// `combined`.
     pub fn common() -> Self {
-        Self { pieces: pieces(COMMON) }
+        Self::of(COMMON)
     }
 
     /// From the text of nginx's `log_format`: the bare format, or the whole directive with its quotes. `common` and
@@ -88,9 +82,17 @@ impl LogFormat {
             Some(directive) => unquoted(directive).map_err(ImportError::Format)?,
             None => text.to_string(),
         };
-        let format = Self { pieces: pieces(&format) };
+        let format = Self::of(&format);
         format.check().map_err(ImportError::Format)?;
         Ok(format)
+    }
+
+    fn of(format: &str) -> Self {
+        // Together they are the path and the query as nginx understood them.
+        let format = format.replace("$uri$is_args$args", "${uri}").replace("$uri$is_args$query_string", "${uri}");
+        let lines = LineFormat::new(&format);
+        let fields = lines.variables().map(Field::of).collect();
+        Self { lines, fields }
     }
 
     /// Whether a line tells when the request was.
@@ -99,21 +101,19 @@ impl LogFormat {
     }
 
     fn has(&self, wanted: Field) -> bool {
-        self.pieces.iter().any(|piece| matches!(piece, Piece::Variable { field, .. } if *field == wanted))
+        self.fields.contains(&wanted)
     }
 
     fn check(&self) -> Result<(), String> {
         if ![Field::Request, Field::RequestUri, Field::Uri].into_iter().any(|field| self.has(field)) {
             return Err("no variable tells the path: it needs `$request`, `$request_uri` or `$uri`".to_string());
         }
-        for pair in self.pieces.windows(2) {
-            if let [Piece::Variable { name: left, .. }, Piece::Variable { name: right, field }] = pair
-                && !field.is_path()
-            {
-                return Err(format!("nothing stands between `${left}` and `${right}`, so nobody can tell them apart"));
+        match self.lines.inseparable() {
+            Some((left, right)) => {
+                Err(format!("nothing stands between `${left}` and `${right}`, so nobody can tell them apart"))
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Takes a line apart.
@@ -122,41 +122,23 @@ impl LogFormat {
     /// A sentence that names the piece that does not fit.
     pub(super) fn values<'a>(&self, line: &'a [u8]) -> Result<Values<'a>, String> {
         let mut values = Values::default();
-        let mut rest = line;
-        for (index, piece) in self.pieces.iter().enumerate() {
-            match piece {
-                Piece::Text(text) => {
-                    rest = rest.strip_prefix(text.as_slice()).ok_or_else(|| self.misfit(index, rest))?;
-                }
-                Piece::Variable { field, .. } => {
-                    let end = match self.pieces.get(index + 1) {
-                        None => Some(rest.len()),
-                        Some(Piece::Text(next)) => field.end(rest, next),
-                        Some(Piece::Variable { .. }) => rest.iter().position(|b| *b == b'/'),
-                    };
-                    let (value, after) = rest.split_at(end.ok_or_else(|| self.misfit(index + 1, rest))?);
-                    let known = &mut values.of[*field as usize];
-                    *known = known.or(Some(value));
-                    rest = after;
-                }
-            }
+        let written = self.lines.values(line).map_err(|misfit| sentence(&misfit, line))?;
+        for (field, value) in self.fields.iter().zip(written) {
+            let known = &mut values.of[*field as usize];
+            *known = known.or(Some(value));
         }
-        if rest.is_empty() { Ok(values) } else { Err(format!("`{}` follows its end", excerpt(rest))) }
+        Ok(values)
     }
+}
 
-    /// Says where a line leaves the format.
-    fn misfit(&self, index: usize, rest: &[u8]) -> String {
-        let after = match index.checked_sub(1).map(|before| &self.pieces[before]) {
-            Some(Piece::Variable { name, .. }) => format!("after `${name}`"),
-            Some(Piece::Text(_)) | None => "at its beginning".to_string(),
-        };
-        match self.pieces.get(index) {
-            Some(Piece::Text(text)) => {
-                format!("`{}` is missing {after}, in `{}`", String::from_utf8_lossy(text), excerpt(rest))
-            }
-            Some(Piece::Variable { name, .. }) => format!("`${name}` is missing {after}, in `{}`", excerpt(rest)),
-            None => format!("it ends {after}"),
-        }
+/// Says where a line leaves the format.
+fn sentence(misfit: &Misfit<'_>, line: &[u8]) -> String {
+    let rest = excerpt(&line[misfit.at..]);
+    let after = misfit.after.map_or("at its beginning".to_string(), |name| format!("after `${name}`"));
+    match misfit.expected {
+        Expected::Text(text) => format!("`{}` is missing {after}, in `{rest}`", String::from_utf8_lossy(text)),
+        Expected::Variable(name) => format!("`${name}` is missing {after}, in `{rest}`"),
+        Expected::End => format!("`{rest}` follows its end"),
     }
 }
 
@@ -173,59 +155,9 @@ impl Field {
             "time_iso8601" => Self::TimeIso,
             "msec" => Self::Msec,
             "request_time" => Self::RequestTime,
-            "http_x_forwarded_for" | "proxy_add_x_forwarded_for" => Self::List,
-            _ if name.starts_with("upstream_") => Self::List,
             _ => Self::Other,
         }
     }
-
-    /// Whether its value begins with `/`, so that it can be told from what stands before it.
-    fn is_path(self) -> bool {
-        matches!(self, Self::RequestUri | Self::Uri)
-    }
-
-    /// Where its value ends, when `next` follows it: at the first `next` that is not part of the value.
-    fn end(self, rest: &[u8], next: &[u8]) -> Option<usize> {
-        let found = (0..rest.len()).filter(|at| rest[*at..].starts_with(next));
-        found.into_iter().find(|at| {
-            let (value, after) = rest.split_at(*at);
-            let backslashes = value.iter().rev().take_while(|b| **b == b'\\').count();
-            let is_escaped = next.starts_with(b"\"") && backslashes % 2 == 1;
-            let goes_on = self == Self::List
-                && next.starts_with(b" ")
-                && (value.ends_with(b",") || value.ends_with(b" :") || after.starts_with(b" : "));
-            !is_escaped && !goes_on
-        })
-    }
-}
-
-/// Takes a format apart into text and variables: `$name` or `${name}`.
-fn pieces(format: &str) -> Vec<Piece> {
-    // Together they are the path and the query as nginx understood them.
-    let format = format.replace("$uri$is_args$args", "${uri}").replace("$uri$is_args$query_string", "${uri}");
-    let mut pieces = Vec::new();
-    let mut text = String::new();
-    let mut rest = format.as_str();
-    while let Some((before, after)) = rest.split_once('$') {
-        text.push_str(before);
-        let braced = after.strip_prefix('{').and_then(|inner| inner.split_once('}'));
-        let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
-        let (name, after) = braced.unwrap_or_else(|| after.split_at(end));
-        rest = after;
-        if name.is_empty() {
-            text.push('$');
-            continue;
-        }
-        if !text.is_empty() {
-            pieces.push(Piece::Text(std::mem::take(&mut text).into_bytes()));
-        }
-        pieces.push(Piece::Variable { name: name.to_string(), field: Field::of(name) });
-    }
-    text.push_str(rest);
-    if !text.is_empty() {
-        pieces.push(Piece::Text(text.into_bytes()));
-    }
-    pieces
 }
 
 /// The format that a directive `log_format NAME [escape=...] 'text' "text" ...;` holds.
