@@ -1,27 +1,84 @@
-//! `cargo xtask bench limit`: the search for the limit and the comparison on a real lab, where nobody knows the truth.
+//! `cargo xtask bench limit`: the search for the limit and the comparison on real labs.
 //!
 //! The same limit is searched again and again: do the intervals overlap, how far do the estimates spread? And a change of known size
-//! is planted by the CPU quota of the load balancer, which is the bottleneck of that lab: is it found, with the right size, and
-//! never when it is 0? Invariant: every figure is what the real `prony` said, as a user would call it.
+//! is planted at the bottleneck: is it found, with the right size, and never when it is 0? Both are asked of a lab that a CPU holds,
+//! whose limit is as steady as the machine, and of one that a clock holds (a token bucket), whose limit is the same every minute. How
+//! steady the machine was stands beside them. Invariant: every figure is what the real `prony` said, as a user would call it.
 
-use super::{holds, load_average, machine, median, write_section};
+use super::{holds, load_average, machine, median, sys, write_section};
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-/// The lab that is searched: its proxy is out of CPU.
-const LAB: &str = "proxy";
-/// The lab whose proxy has a quota already, and is held by it: a smaller one takes its share and adds no cost of its own.
-const PLANTED_LAB: &str = "proxy-cpu-quota";
-/// The host that is slowed.
+/// The host whose resource holds the lab; it is slowed.
 const HOST: &str = "lb";
-/// CPUs that it may use there, by the lab's file.
-const QUOTA: f64 = 0.40;
-/// Shares of the quota that are taken away; 0 takes 10 us in a second, because a knob refuses the value that it has.
+/// Shares of the resource that are taken away.
 const PLANTED: [f64; 3] = [0.0, 0.05, 0.10];
+/// What stands for taking nothing, because a knob refuses the value that it has: 10 us in a second, or 500 bit.
+const NOTHING: f64 = 2.5e-5;
+/// How well the size of a planted change is known: a bucket of another depth lets a trial of seconds have 0.04 % more. A guess.
+const KNOWN_TO: f64 = 0.005;
 /// Largest spread of the estimates.
 const SPREAD_MAX: f64 = 0.03;
+/// Rounds of the piece of work that shows how fast the machine is. A guess: a tenth of a second.
+const YARDSTICK_ROUNDS: u64 = 100_000_000;
+
+/// What holds a lab.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// CPU time: the limit is as steady as the machine
+    Cpu,
+    /// A token bucket: the limit is the same every minute
+    Clock,
+}
+
+impl Holder {
+    /// The lab that is searched.
+    fn searched(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Cpu => ("proxy", "nginx in front of two nginx, the proxy out of CPU"),
+            Self::Clock => ("proxy-link-rate", "the same, with 20 Mbit/s from the proxy"),
+        }
+    }
+
+    /// The lab in which changes are planted. One with a quota already: a smaller one takes its share and adds no cost of its own.
+    fn planted(self) -> &'static str {
+        match self {
+            Self::Cpu => "proxy-cpu-quota",
+            Self::Clock => "proxy-link-rate",
+        }
+    }
+
+    /// What the lab's file gives the host: a share of a CPU, or Mbit/s.
+    fn given(self) -> f64 {
+        match self {
+            Self::Cpu => 0.40,
+            Self::Clock => 20.0,
+        }
+    }
+
+    /// What of the command line takes this share away.
+    fn words(self, share: f64) -> Vec<String> {
+        let left = self.given() * (1.0 - share.max(NOTHING));
+        let words = match self {
+            Self::Cpu => vec!["--knob".to_string(), format!("{HOST}:cgroup.cpu_quota={left:.5}")],
+            // So few connections that no packet is dropped, however deep the bucket's queue is.
+            Self::Clock => {
+                ["-c", "16", "--knob", &format!("{HOST}:link_rate.eth0={left:.4}mbit")].map(String::from).to_vec()
+            }
+        };
+        [vec!["compare".to_string(), "--live".to_string(), self.planted().to_string()], words].concat()
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Clock => "clock",
+        }
+    }
+}
 
 /// How often.
 #[derive(clap::Args, Clone, Debug)]
@@ -29,44 +86,100 @@ pub struct LimitBenchArgs {
     /// Searches for the limit, three minutes each; 0 leaves their table as it is
     #[arg(long, default_value_t = 10)]
     pub searches: u32,
-    /// Comparisons for each planted change; 0 leaves their table as it is
+    /// Comparisons for each planted change, one minute each; 0 leaves their table as it is
     #[arg(long, default_value_t = 10)]
     pub planted: u32,
+    /// What holds the lab
+    #[arg(long, value_enum, default_values = ["cpu", "clock"])]
+    pub held_by: Vec<Holder>,
     /// Print the tables only; leave docs/benchmarks.md alone
     #[arg(long)]
     pub no_write: bool,
 }
 
-/// Measures, prints the tables, and writes them.
+/// Measures, prints the tables, and writes each as soon as it is whole.
 pub fn run(root: &Path, args: &LimitBenchArgs) -> anyhow::Result<()> {
     let prony = super::target(root).join("release/prony");
     ensure!(prony.is_file(), "{} is not there: `cargo build --release -p prony` makes it", prony.display());
-    let busy_before = load_average();
-    let searches = (1..=args.searches)
-        .map(|n| {
-            let found = Searched::of(&call(&prony, &["limit", LAB])?)?;
-            eprintln!("search {n} of {}: {:.0}/s, {:.0}/s", args.searches, found.saturation[1], found.within[1]);
-            Ok(found)
-        })
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    let mut planted: Vec<(f64, Vec<Compared>)> = PLANTED.iter().map(|share| (*share, Vec::new())).collect();
-    for n in 1..=args.planted {
-        for (share, compared) in &mut planted {
-            let found = compare(&prony, *share)?;
-            eprintln!("planted {:.0} %, {n} of {}: {:+.1} %", *share * 100.0, args.planted, found.change * 100.0);
-            compared.push(found);
+    for holder in &args.held_by {
+        let of_searches = (args.searches > 0).then(|| ("limit", search_again(&prony, *holder, args.searches)));
+        if let Some((section, text)) = of_searches {
+            show(root, args, &format!("{section}-{}", holder.name()), &text?)?;
         }
-    }
-    let conditions = format!("on {}, load average {busy_before} before and {} after", machine(), load_average());
-    let of_searches = (args.searches > 0).then(|| ("limit", searched(&searches, &conditions)));
-    let of_planted = (args.planted > 0).then(|| ("planted", found_again(&planted, args.planted, &conditions)));
-    for (section, text) in of_searches.into_iter().chain(of_planted) {
-        println!("{text}");
-        if !args.no_write {
-            write_section(root, section, &text)?;
+        if args.planted > 0 {
+            let text = plant(&prony, *holder, args.planted)?;
+            show(root, args, &format!("planted-{}", holder.name()), &text)?;
         }
     }
     Ok(())
+}
+
+fn show(root: &Path, args: &LimitBenchArgs, section: &str, text: &str) -> anyhow::Result<()> {
+    println!("{text}");
+    if args.no_write { Ok(()) } else { write_section(root, section, text) }
+}
+
+fn search_again(prony: &PathBuf, holder: Holder, times: u32) -> anyhow::Result<String> {
+    let (mut machine, mut searches) = (Machine::begin()?, Vec::new());
+    for n in 1..=times {
+        let found = call(prony, &["limit", holder.searched().0])?;
+        let found = Searched::of(&found);
+        match &found {
+            Ok(s) => eprintln!("search {n} of {times}: {:.0}/s, {:.0}/s", s.saturation[1], s.within[1]),
+            Err(why) => eprintln!("search {n} of {times}: {why}"),
+        }
+        searches.push(found);
+        machine.measure()?;
+    }
+    Ok(searched(&searches, holder, &machine))
+}
+
+fn plant(prony: &PathBuf, holder: Holder, times: u32) -> anyhow::Result<String> {
+    let mut machine = Machine::begin()?;
+    let mut planted: Vec<(f64, Vec<Compared>)> = PLANTED.iter().map(|share| (*share, Vec::new())).collect();
+    for n in 1..=times {
+        for (share, compared) in &mut planted {
+            let words = holder.words(*share);
+            let found = Compared::of(&call(prony, &words.iter().map(String::as_str).collect::<Vec<_>>())?)?;
+            eprintln!("planted {:.0} %, {n} of {times}: {:+.1} %", *share * 100.0, found.change * 100.0);
+            compared.push(found);
+        }
+        machine.measure()?;
+    }
+    Ok(found_again(&planted, holder, times, &machine))
+}
+
+/// How steady the machine was meanwhile.
+struct Machine {
+    busy_before: String,
+    /// CPU time of the same piece of work, before, between and after.
+    work: Vec<Duration>,
+}
+
+impl Machine {
+    fn begin() -> anyhow::Result<Self> {
+        let mut machine = Self { busy_before: load_average(), work: Vec::new() };
+        machine.measure()?;
+        Ok(machine)
+    }
+
+    fn measure(&mut self) -> anyhow::Result<()> {
+        let begun = sys::thread_cpu_time().context("cannot read the thread's CPU time")?;
+        std::hint::black_box((0..YARDSTICK_ROUNDS).fold(1u64, |x, n| x.wrapping_mul(std::hint::black_box(5)) ^ n));
+        self.work.push(sys::thread_cpu_time()?.saturating_sub(begun));
+        Ok(())
+    }
+
+    fn conditions(&self) -> String {
+        let (least, most) = ends(self.work.iter().map(|work| work.as_secs_f64() * 1e3));
+        format!(
+            "on {}, load average {} before and {} after. Between them the same piece of work took {least:.0} to {most:.0} ms of CPU time: by \
+             so much the machine's own speed moved",
+            machine(),
+            self.busy_before,
+            load_average()
+        )
+    }
 }
 
 fn call(prony: &PathBuf, words: &[&str]) -> anyhow::Result<Value> {
@@ -132,43 +245,55 @@ impl Compared {
         self.low > 0.0 || self.high < 0.0
     }
 
-    fn holds(&self, change: f64) -> bool {
-        self.low <= change && change <= self.high
+    fn is_right(&self, change: f64) -> bool {
+        (self.low <= change && change <= self.high) || (self.change - change).abs() <= KNOWN_TO
     }
 }
 
-fn compare(prony: &PathBuf, share: f64) -> anyhow::Result<Compared> {
-    let knob = format!("{HOST}:cgroup.cpu_quota={:.5}", QUOTA * (1.0 - share.max(2.5e-5)));
-    Compared::of(&call(prony, &["compare", "--live", PLANTED_LAB, "--knob", &knob])?)
-}
-
-fn searched(searches: &[Searched], conditions: &str) -> String {
-    let middle = |of: fn(&Searched) -> f64| median(&searches.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0);
+fn searched(searches: &[anyhow::Result<Searched>], holder: Holder, machine: &Machine) -> String {
+    let found: Vec<&Searched> = searches.iter().flatten().collect();
+    let middle = |of: fn(&Searched) -> f64| median(&found.iter().map(|s| of(s)).collect::<Vec<_>>()).unwrap_or(0.0);
+    let (lab, what) = holder.searched();
+    let (times, name) = (searches.len(), holder.name());
     let mut text = format!(
-        "## The limit of a real lab, searched again and again\n\n`cargo xtask bench limit --searches {} --planted 0` {conditions}. Lab `{LAB}`: nginx in \
-         front of two nginx, the proxy out of CPU.\n\n| `prony limit {LAB}` | searches | estimates, least to most | spread (standard deviation / mean) | \
-         intervals overlap | median width | bar | holds |\n|---|--:|--:|--:|---|--:|---|---|\n",
-        searches.len()
+        "## The limit of a real lab that the {name} holds, searched again and again\n\n`cargo xtask bench limit --held-by {name} --searches {times} --planted 0` \
+         {}. Lab `{lab}`: {what}. No answer: prony said that too many trials were not steady.\n\n| `prony limit {lab}` | searches | no answer | estimates, \
+         least to most | spread (standard deviation / mean) | intervals overlap | median width | bar | holds |\n\
+         |---|--:|--:|--:|--:|---|--:|---|---|\n",
+        machine.conditions()
     );
-    text += &answers("limit", searches, |s| s.saturation);
-    text += &answers("limit within p99 of 20 ms", searches, |s| s.within);
+    text += &answers("limit", times, &found, |s| s.saturation);
+    text += &answers("limit within p99 of 20 ms", times, &found, |s| s.within);
     text += &format!("\nMedian of trials in all: {:.0}, in {:.0} s.\n", middle(|s| s.trials), middle(|s| s.seconds));
     text
 }
 
-fn found_again(planted: &[(f64, Vec<Compared>)], times: u32, conditions: &str) -> String {
+fn found_again(planted: &[(f64, Vec<Compared>)], holder: Holder, times: u32, machine: &Machine) -> String {
+    let (name, held) = (
+        holder.name(),
+        match holder {
+            Holder::Cpu => format!("`cgroup.cpu_quota` of {HOST}, which holds it at {:.2} CPUs", holder.given()),
+            Holder::Clock => format!("`link_rate.eth0` of {HOST}, which holds it at {:.0} Mbit/s", holder.given()),
+        },
+    );
     let mut text = format!(
-        "## Changes of known size on a real lab\n\n`cargo xtask bench limit --searches 0 --planted {times}` {conditions}. `cgroup.cpu_quota` of {HOST} in \
-         lab `{PLANTED_LAB}`, which holds it at {QUOTA:.2} CPUs, less the planted share. `prony compare --live`, 10 pairs each.\n\n\
-         | planted | comparisons | found | interval holds the planted change | changes, least to most | bar | holds |\n\
-         |--:|--:|--:|--:|--:|---|---|\n"
+        "## Changes of known size on a real lab that the {name} holds\n\n`cargo xtask bench limit --held-by {name} --searches 0 --planted {times}` \
+         {}. Lab `{}`: {held}, less the planted share. `prony compare --live`, 10 pairs each. Right: the interval holds the planted change, or the \
+         change is within half a point of it.\n\n\
+         | planted | comparisons | found | right | changes, least to most | bar | holds |\n\
+         |--:|--:|--:|--:|--:|---|---|\n",
+        machine.conditions(),
+        holder.planted()
     );
     text.extend(planted.iter().map(|(share, compared)| changes(*share, compared)));
     text
 }
 
-fn answers(name: &str, searches: &[Searched], of: fn(&Searched) -> [f64; 3]) -> String {
-    let all: Vec<[f64; 3]> = searches.iter().map(of).collect();
+fn answers(name: &str, times: usize, found: &[&Searched], of: fn(&Searched) -> [f64; 3]) -> String {
+    let all: Vec<[f64; 3]> = found.iter().map(|s| of(s)).collect();
+    if all.is_empty() {
+        return format!("| {name} | {times} | {times} |  |  |  |  |  | **no** |\n");
+    }
     let (least, most) = ends(all.iter().map(|a| a[1]));
     let mean = all.iter().map(|a| a[1]).sum::<f64>() / all.len() as f64;
     let squares: f64 = all.iter().map(|a| (a[1] - mean).powi(2)).sum();
@@ -179,18 +304,18 @@ fn answers(name: &str, searches: &[Searched], of: fn(&Searched) -> [f64; 3]) -> 
     let overlap = if apart == 0 { "all".to_string() } else { format!("{} of {of_pairs} pairs", of_pairs - apart) };
     let width = median(&all.iter().map(|a| (a[2] - a[0]) / a[1]).collect::<Vec<_>>()).unwrap_or(0.0);
     format!(
-        "| {name} | {} | {least:.0} to {most:.0}/s | {:.1} % | {overlap} | {:.1} % | spread at most {:.0} %, all overlap | {} |\n",
-        all.len(),
+        "| {name} | {times} | {} | {least:.0} to {most:.0}/s | {:.1} % | {overlap} | {:.1} % | spread at most {:.0} %, all overlap | {} |\n",
+        times - all.len(),
         spread * 100.0,
         width * 100.0,
         SPREAD_MAX * 100.0,
-        holds(spread <= SPREAD_MAX && apart == 0)
+        holds(spread <= SPREAD_MAX && apart == 0 && all.len() == times)
     )
 }
 
 fn changes(share: f64, compared: &[Compared]) -> String {
     let found = compared.iter().filter(|c| c.found()).count();
-    let right = compared.iter().filter(|c| c.holds(-share)).count();
+    let right = compared.iter().filter(|c| c.is_right(-share)).count();
     let (least, most) = ends(compared.iter().map(|c| c.change * 100.0));
     let (n, most_of) = (compared.len(), (compared.len() * 9).div_ceil(10));
     let (bar, held) = if share > 0.0 {
@@ -226,7 +351,7 @@ mod tests {
         let interval = serde_json::json!({ "low": -0.06, "high": -0.04 });
         let metric = serde_json::json!({ "metric": "rps", "change": -0.05, "interval": interval });
         let found = Compared::of(&serde_json::json!({ "answers": [{ "metrics": [metric] }] })).unwrap();
-        assert!(found.found() && found.holds(-0.05) && !found.holds(-0.10));
+        assert!(found.found() && found.is_right(-0.05) && !found.is_right(-0.10));
     }
 
     #[test]
@@ -235,17 +360,24 @@ mod tests {
             let answer = [middle - 10.0, middle, middle + 10.0];
             Searched { saturation: answer, within: answer, trials: 30.0, seconds: 150.0 }
         };
-        let line = answers("limit", &[at(1000.0), at(1005.0)], |s| s.saturation);
+        let (first, near, far) = (at(1000.0), at(1005.0), at(1023.0));
+        let line = answers("limit", 2, &[&first, &near], |s| s.saturation);
         assert!(line.contains("| all |") && line.ends_with("| yes |\n"), "{line}");
-        let line = answers("limit", &[at(1000.0), at(1005.0), at(1023.0)], |s| s.saturation);
+        let line = answers("limit", 3, &[&first, &near, &far], |s| s.saturation);
         assert!(line.contains("2 of 3 pairs") && line.ends_with("| **no** |\n"), "{line}");
+        let line = answers("limit", 3, &[&first, &near], |s| s.saturation);
+        assert!(line.starts_with("| limit | 3 | 1 |") && line.ends_with("| **no** |\n"), "one had no answer: {line}");
     }
 
     #[test]
-    fn the_quota_is_that_of_the_lab() {
-        let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../labs").join(PLANTED_LAB).with_extension("toml");
-        let set = format!("cpu_quota = \"{:.0}%\"", QUOTA * 100.0);
-        assert!(std::fs::read_to_string(lab).unwrap().contains(&set));
+    fn what_is_given_is_what_the_lab_gives() {
+        let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../labs");
+        for (holder, set) in [(Holder::Cpu, "cpu_quota = \"40%\""), (Holder::Clock, "rate = \"20mbit\"")] {
+            let lab = std::fs::read_to_string(labs.join(holder.planted()).with_extension("toml")).unwrap();
+            assert!(lab.contains(set), "{holder:?}");
+        }
+        assert!(Holder::Cpu.words(0.05).ends_with(&["lb:cgroup.cpu_quota=0.38000".to_string()]));
+        assert!(Holder::Clock.words(0.0).ends_with(&["lb:link_rate.eth0=19.9995mbit".to_string()]));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The one system call of the benchmarks that std does not offer: wait for a child and learn what it used.
+//! The system calls of the benchmarks that std does not offer: what a child used, and what this thread used.
 
 use std::io;
 use std::process::Child;
@@ -24,4 +24,14 @@ pub fn wait(child: &Child) -> io::Result<Ended> {
     }
     let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
     Ok(Ended { ok: status == 0, cpu: time(usage.ru_utime) + time(usage.ru_stime) })
+}
+
+/// CPU time of the calling thread (clock_gettime(2)).
+pub fn thread_cpu_time() -> io::Result<Duration> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live local.
+    if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
