@@ -243,5 +243,7 @@ test("it prints", { timeout: PATIENCE_MS }, () =>
     await firstChart(page);
     const paper = await page.pdf({ format: "A4", preferCSSPageSize: true, ...(shots ? { path: join(shots, "report.pdf") } : {}) });
     expect(paper.subarray(0, 5).toString()).toBe("%PDF-");
+    expect(await page.locator(".host-facts[open]").count(), "pages of facts that nobody opened").toBe(0);
+    expect(await page.locator("#raw > details:not(.host-facts, [open])").count(), "what else is folded").toBe(0);
   }),
 );

@@ -2,12 +2,12 @@
 
 import { printSeries, repaintSeries } from "./sections/series";
 
-/** Paper shows everything but the charts of hosts that are folded, and is light. */
+/** Paper shows everything but the charts and the facts of hosts that are folded, and is light. */
 export function onPaper(): void {
   const root = document.documentElement;
   let theme: string | undefined;
   window.addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll<HTMLDetailsElement>("details:not(.time-host, .chart-figures)")) details.open = true;
+    for (const details of document.querySelectorAll<HTMLDetailsElement>("details:not(.time-host, .chart-figures, .host-facts)")) details.open = true;
     theme = root.dataset["theme"];
     root.dataset["theme"] = "light";
     printSeries();

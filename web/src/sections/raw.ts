@@ -1,4 +1,5 @@
-// Every trial, what made it valid, and every fact about the hosts, folded away on the screen and open on paper.
+// Every trial, what made it valid, and every fact about the hosts, folded away on the screen. Paper shows all but the facts of a
+// host that is folded: that would be a page for each, and what differs stands in one table.
 
 import { h, section, table } from "../dom";
 import type { HostFacts, ReportData } from "../generated/types";
@@ -7,7 +8,7 @@ import { t } from "../text";
 
 export function raw(data: ReportData): HTMLElement | null {
   if (data.trials.length === 0 && data.inventory.length === 0) return null;
-  const folded = (title: string, content: HTMLElement) => h("details", {}, h("summary", {}, title), content);
+  const folded = (title: string, content: HTMLElement, name = "") => h("details", { class: name }, h("summary", {}, title), content);
   return section(
     "raw",
     t.raw.title,
@@ -16,7 +17,7 @@ export function raw(data: ReportData): HTMLElement | null {
     data.gates.length > 0 ? folded(t.raw.gates(data.gates.filter((g) => g.held < g.trials).length, data.gates.length), gates(data)) : null,
     differences(data.inventory, folded),
     data.inventory.map((host) =>
-      folded(t.raw.host(host.host, host.facts.length), table(t.raw.factsOf(host.host), [t.words.fact, t.words.value], host.facts.map((f) => [h("code", {}, f.name), f.value]))),
+      folded(t.raw.host(host.host, host.facts.length), table(t.raw.factsOf(host.host), [t.words.fact, t.words.value], host.facts.map((f) => [h("code", {}, f.name), f.value])), "host-facts"),
     ),
   );
 }
