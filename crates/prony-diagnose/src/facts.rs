@@ -88,16 +88,17 @@ impl<'a> Hop<'a> {
         self.run.stack.host.get(self.name)
     }
 
-    /// Hosts that have the same callers and the same role, itself included; the entry is alone. A cache beside a database is
-    /// no sibling: what reaches it is not taken from the database.
+    /// Hosts that have the same callers and the same role, itself always included; the entry is alone, and so is what is not on the
+    /// path. A cache beside a database is no sibling: what reaches it is not taken from the database.
     pub fn siblings(&self) -> Vec<Self> {
         let callers = self.run.stack.callers(self.name);
-        if callers.is_empty() {
+        let path = Self::path(self.run);
+        if callers.is_empty() || !path.iter().any(|h| h.name == self.name) {
             return vec![*self];
         }
         let role = |h: &Self| h.host().map(|h| h.role);
         let alike = |h: &Self| self.run.stack.callers(h.name) == callers && role(h) == role(self);
-        Self::path(self.run).into_iter().filter(alike).collect()
+        path.into_iter().filter(alike).collect()
     }
 
     /// Hosts that it calls.

@@ -282,8 +282,12 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
         Response::Contradicts(detail) | Response::Unclear(detail) | Response::NotTested(detail) => (false, detail),
     };
     // Of a queue 0 is expected, so it is no measure for its control.
-    let measured = test_of(hop, finding).filter(|_| finding.dose != Dose::Queue).and_then(Seen::of);
+    let test_of_suspect = test_of(hop, finding).filter(|_| finding.dose != Dose::Queue);
+    let measured = test_of_suspect.and_then(Seen::of);
     let suspect = measured.as_ref().map_or(1.0, |s| s.value.abs());
+    // How far its test moved throughput, as a logarithm. A remedy's effect is told as a gain, a dose's as an elasticity.
+    let dose = test_of_suspect.filter(|i| !i.what.is_removal()).map(|i| i.dose);
+    let moved = dose.map_or(suspect.ln_1p(), |dose| suspect * dose);
     let needs_control = finding.dose != Dose::Concurrency;
     let tested = finding.dose.tested_host(hop);
     let others = tests_done(hop.run).filter(|i| i.target != hop.name && i.target != tested);
@@ -296,8 +300,8 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
         let still = match control.what {
             // A stack that mostly fails is not the same twice: then what counts is that the remedy did much more.
             InterventionKind::Placebo => {
-                covers_zero
-                    && (seen.value.abs() < STANDS_STILL || seen.value.ln_1p().abs() < FAR_LESS * suspect.ln_1p())
+                let is_still = dose.is_none() && seen.value.abs() < STANDS_STILL;
+                covers_zero && (is_still || seen.value.ln_1p().abs() < FAR_LESS * moved)
             }
             InterventionKind::Cpu
             | InterventionKind::LinkRate { .. }

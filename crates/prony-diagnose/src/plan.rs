@@ -30,17 +30,9 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
     let suspect = standing.iter().find(of_verdict);
     if let Some(suspect) = suspect {
         let planned_for_it = suspect_of(suspect, &standing);
-        let is_removal = planned_for_it.as_ref().is_some_and(|i| i.what.is_removal());
         further = planned_for_it.iter().flat_map(|tested| further_looks(suspect, tested, &standing)).collect();
-        plan.extend(planned_for_it);
-        let tested = suspect.finding.dose.tested_host(&suspect.hop);
-        plan.extend(match is_removal {
-            true => Some(Intervention::planned("", InterventionKind::Placebo, true, 0.0)),
-            false => {
-                let control = control_for(&suspect.hop.other(tested), suspect.finding.dose == Dose::Queue);
-                control.map(|hop| Intervention::planned(hop.name, InterventionKind::Cpu, true, DOSE))
-            }
-        });
+        let control = control_of(suspect, planned_for_it.as_ref());
+        plan.extend(planned_for_it.into_iter().chain(control));
     } else if diagnosis.verdict.cause == "none" {
         let (what, dose) = match is_closed_loop(run) {
             true => (InterventionKind::Concurrency, MORE_CONNECTIONS),
@@ -133,17 +125,28 @@ fn knobs_of<'s>(standing: &'s Standing<'_>) -> impl Iterator<Item = Knob> + use<
     standing.finding.remedies.iter().filter_map(|r| r.knob.clone())
 }
 
+/// The negative control of what tests a suspect: the hop that should not matter, made slower as well. Where every hop may matter, and
+/// where a remedy is tried: the same trials with nothing turned. What cannot be tested has only the former.
+fn control_of(suspect: &Standing<'_>, tested: Option<&Intervention>) -> Option<Intervention> {
+    let is_removal = tested.is_some_and(|tested| tested.what.is_removal());
+    let bystander = if is_removal { None } else { control_for(suspect) };
+    let slowed = bystander.map(|hop| Intervention::planned(hop.name, InterventionKind::Cpu, true, DOSE));
+    slowed.or_else(|| tested.map(|_| Intervention::planned("", InterventionKind::Placebo, true, 0.0)))
+}
+
 /// The hop that should not matter: rather one on CPUs that are not full, on none of the suspect's, a server rather than
-/// a proxy, the idlest. Hosts that share full CPUs with the suspect are part of the same limit and control nothing. Of a queue,
-/// rather none that the suspect calls: while it answers, the place in use is held.
-fn control_for<'a>(suspect: &Hop<'a>, is_queue: bool) -> Option<Hop<'a>> {
+/// a proxy, the idlest. Hosts that share full CPUs with the one that is slowed are part of the same limit and control nothing. Of a
+/// queue, rather none that the suspect calls: while it answers, the place in use is held.
+fn control_for<'s>(of: &'s Standing<'_>) -> Option<Hop<'s>> {
+    let is_queue = of.finding.dose == Dose::Queue;
+    let suspect = of.hop.other(of.finding.dose.tested_host(&of.hop));
     let is_full = |h: &Hop<'_>| cpu_is_full(h).unwrap_or(true);
-    let others = Hop::path(suspect.run).into_iter().filter(|h| h.name != suspect.name);
-    let apart = others.filter(|h| !(is_full(h) && h.shares_cpu_with(suspect)));
+    let others = Hop::path(suspect.run).into_iter().filter(|h| h.name != suspect.name && h.name != of.hop.name);
+    let apart = others.filter(|h| !(is_full(h) && h.shares_cpu_with(&suspect)));
     let rank = |h: &Hop<'_>| {
         let is_proxy = h.host().is_some_and(|h| h.role == Role::Proxy);
         let is_called = suspect.host().is_some_and(|s| s.calls.iter().any(|called| called == h.name));
-        (is_queue && is_called, is_full(h), h.shares_cpu_with(suspect), is_proxy)
+        (is_queue && is_called, is_full(h), h.shares_cpu_with(&suspect), is_proxy)
     };
     let own = |h: &Hop<'_>| h.at(Level::At).and_then(|r| r.own_cpu()).unwrap_or(f64::INFINITY);
     apart.min_by(|a, b| rank(a).cmp(&rank(b)).then(own(a).total_cmp(&own(b))))

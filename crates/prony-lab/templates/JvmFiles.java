@@ -21,12 +21,11 @@ public class JvmFiles {
 
     static void work() throws IOException {
         try {
-            if (ONE_LOCK) {
-                synchronized (LOCK) {
+            // A lock of its own for each request is no lock.
+            synchronized (ONE_LOCK ? LOCK : new Object()) {
+                if (DELAY_MS > 0) {
                     Thread.sleep(DELAY_MS);
                 }
-            } else if (DELAY_MS > 0) {
-                Thread.sleep(DELAY_MS);
             }
         } catch (InterruptedException e) {
             throw new IOException(e);

@@ -3,6 +3,7 @@
 use crate::cells;
 use crate::dose;
 use crate::effort::Effort;
+use crate::levels::chance;
 use crate::machine::{Command, Outcome, Session, TrialOrder};
 use crate::server_count;
 use prony_agent::{Agent, AgentError, LocalAgent, Reply, Request, Seen};
@@ -316,9 +317,16 @@ impl<'a> Driver<'a> {
         gaps
     }
 
-    fn trial(&mut self, order: TrialOrder) -> Outcome {
+    fn trial(&mut self, mut order: TrialOrder) -> Outcome {
         let id = self.trials;
         self.trials += 1;
+        order.plan = match order.purpose {
+            // Those that are held against each other share their chances, as their plan says.
+            Purpose::Proof { .. } | Purpose::Intervention { .. } | Purpose::Cell { .. } => order.plan,
+            Purpose::Warmup | Purpose::Level { .. } | Purpose::Inspect | Purpose::Curve | Purpose::Load => {
+                chance(order.plan, id)
+            }
+        };
         let (seconds, left_s) = (order.plan.seconds(), self.session.planned_s());
         (self.watcher)(&Event::TrialStarted { id, label: order.label.clone(), seconds, left_s });
         let generator = self.generator();

@@ -5,7 +5,7 @@
 //! machine hits all alike.
 
 use crate::effort::Effort;
-use crate::levels::{order, timed};
+use crate::levels::{chance, order, timed};
 use crate::machine::Command;
 use prony_model::limit::Bounded;
 use prony_model::run::Arm;
@@ -146,7 +146,7 @@ fn trial(run: &Run, round: &Round, base: &LoadPlan, effort: &Effort, pair: u32, 
     // The workload may have a rate; an intervention needs a closed loop, whose throughput follows the slowest part. Only whether
     // there is room for a higher rate is asked at that rate.
     let rate = base.rate.filter(|_| run.interventions[round.first..].iter().any(|i| i.what == InterventionKind::Rate));
-    let plan = LoadPlan { rate, ..timed(base, effort.settle, effort.intervention) };
+    let plan = chance(LoadPlan { rate, ..timed(base, effort.settle, effort.intervention) }, pair);
     let Some(index) = index else {
         return vec![order(
             Purpose::Intervention { index: 0, pair, arm: Arm::A },

@@ -4,6 +4,7 @@ use crate::effort::Effort;
 use crate::machine::{Command, TrialOrder};
 use prony_model::metric::CPU_STEAL;
 use prony_model::{Level, LoadPlan, Nanos, Purpose, Rate, Run, SeriesSet, Window};
+use prony_stats::random::Random;
 
 /// Below the knee: half of what the stack carried, open loop, so that queues stay short.
 const BELOW: f64 = 0.5;
@@ -82,6 +83,13 @@ fn is_robbed(run: &Run, window: Window) -> bool {
 /// The plan with other times.
 pub(crate) fn timed(base: &LoadPlan, settle: Nanos, duration: Nanos) -> LoadPlan {
     LoadPlan { warmup: settle, duration, ..base.clone() }
+}
+
+/// The plan with chances of its own: of all trials that follow the same schedule of arrivals an interval would leave out what
+/// the schedule did.
+pub(crate) fn chance(plan: LoadPlan, number: u32) -> LoadPlan {
+    let seed = Random::new(plan.seed ^ u64::from(number)).next_u64();
+    LoadPlan { seed, ..plan }
 }
 
 /// A trial as a command.

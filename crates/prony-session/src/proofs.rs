@@ -1,7 +1,7 @@
 //! The order of a proof's trials, and their numbers.
 
 use crate::effort::Effort;
-use crate::levels::{order, timed};
+use crate::levels::{chance, order, timed};
 use crate::machine::Command;
 use prony_model::comparison::EarlierAa;
 use prony_model::run::Arm;
@@ -10,17 +10,18 @@ use prony_stats::aa;
 use prony_stats::prove::{TrialNumbers, verdict};
 use std::collections::VecDeque;
 
-/// Interleaved trials in randomised blocks; the knob is turned and restored in between.
+/// Interleaved trials in randomised blocks; the knob is turned and restored in between. Both trials of a pair have the same chances.
 pub(crate) fn plan(knob: Option<&Knob>, base: &LoadPlan, effort: &Effort, seed: u64) -> VecDeque<Command> {
     let mut queue = VecDeque::new();
     let mut now = Arm::A;
-    for (block, arm) in prony_stats::order::blocks(effort.blocks, seed) {
+    for (number, (block, arm)) in (0..).zip(prony_stats::order::blocks(effort.blocks, seed)) {
         if let Some(knob) = knob.filter(|_| arm != now) {
             queue.push_back(if arm == Arm::B { Command::Turn(knob.clone()) } else { Command::Restore });
         }
         now = arm;
         let label = format!("block {} of {}: {}", block + 1, effort.blocks, arm_label(arm));
-        queue.push_back(order(Purpose::Proof { block, arm }, timed(base, effort.settle, effort.proof), &label));
+        let plan = chance(timed(base, effort.settle, effort.proof), number / 2);
+        queue.push_back(order(Purpose::Proof { block, arm }, plan, &label));
     }
     if now == Arm::B && knob.is_some() {
         queue.push_back(Command::Restore);
@@ -63,6 +64,7 @@ mod tests {
     use super::*;
     use crate::testing::{MadeRun, plan as base};
     use prony_model::{KnobId, ProofVerdict};
+    use std::collections::BTreeSet;
 
     fn knob() -> Knob {
         Knob { host: "lb".into(), id: KnobId::NginxWorkerProcesses, value: "2".into() }
@@ -71,18 +73,21 @@ mod tests {
     #[test]
     fn the_knob_is_turned_for_b_and_only_for_b() {
         for seed in 0..50 {
-            let (mut turned, mut trials) = (false, Vec::new());
+            let (mut turned, mut trials, mut seeds) = (false, Vec::new(), Vec::new());
             for command in plan(Some(&knob()), &base(), &Effort::default(), seed) {
                 if let Command::Trial(order) = command {
                     let Purpose::Proof { block, arm } = order.purpose else { panic!("{order:?}") };
                     assert_eq!(turned, arm == Arm::B, "seed {seed}, block {block}");
                     trials.push((block, arm));
+                    seeds.push(order.plan.seed);
                 } else {
                     turned = command == Command::Turn(knob());
                     assert!(turned || command == Command::Restore, "{command:?} is no part of a proof");
                 }
             }
             assert!(!turned, "seed {seed}: it is restored at the end");
+            assert!(seeds.chunks(2).all(|pair| pair[0] == pair[1]), "a pair has the same chances");
+            assert_eq!(seeds.iter().collect::<BTreeSet<_>>().len(), seeds.len() / 2, "each pair has its own");
             for block in 0..Effort::default().blocks {
                 let count = |arm| trials.iter().filter(|t| **t == (block, arm)).count();
                 assert_eq!((count(Arm::A), count(Arm::B)), (2, 2), "seed {seed}, block {block}");

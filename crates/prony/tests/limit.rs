@@ -7,8 +7,10 @@ mod prony;
 
 use prony::{Said, alone, prony};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -127,6 +129,10 @@ fn a_known_limit_is_found_and_shown_everywhere() {
         curve.iter().any(|p| p["load"]["connections"] == 1) && curve.iter().all(|p| p["p99_us"].is_f64()),
         "{curve:?}"
     );
+    // Each trial has a schedule of its own: of trials that follow the same one an interval would leave out what it did.
+    let run = prony_record::read(Path::new(record)).expect("a whole record");
+    let seeds: BTreeSet<u64> = run.trials.iter().map(|trial| trial.plan.seed).collect();
+    assert!(seeds.len() == run.trials.len() && seeds.len() > 10, "{seeds:?}");
     // The record says the same in words.
     for (format, wants) in [
         ("text", ["limit  ", "limit within SLO", "Load curve", "1 conn"]),

@@ -916,7 +916,7 @@ export interface RunSummary {
   error_share: number | null;
   /** Trials so far. */
   trials: number;
-  /** Good requests per second, trial by trial; of a single trial second by second. */
+  /** Good requests per second, trial by trial, from the least load to the greatest; of a single trial second by second. */
   course: number[];
   /** Tags that people gave it. */
   tags: string[];

@@ -15,7 +15,8 @@
 //! The share of samples times what the hop spends, as a share of the capacity of its CPUs, is the score.
 //!
 //! ## What it is not
-//! Compression at a level up to 6, zlib's own choice: fewer bytes may be worth it. A full CPU is then an honest limit. A hop with idle CPUs: then compression is only a part of the latency.
+//! Compression at a level up to 6, zlib's own choice: fewer bytes may be worth it. A full CPU is then an honest limit. A hop
+//! with idle CPUs: then compression is only a part of the latency.
 //!
 //! ## Fix
 //! A low level (`gzip_comp_level 1`), files that are compressed beforehand (`gzip_static`), a least length

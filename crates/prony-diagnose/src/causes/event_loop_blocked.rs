@@ -156,7 +156,7 @@ fn blocked_looks(hop: &Hop<'_>) -> Option<f64> {
 
 /// Unread requests from which a hop leaves them lying: its part of [`UNREAD`], for siblings share what is in flight.
 pub(super) fn unread_border(hop: &Hop<'_>, requests: &Fact) -> f64 {
-    UNREAD * requests.value / hop.siblings().len().max(1) as f64
+    UNREAD * requests.value / hop.siblings().len() as f64
 }
 
 /// Requests that a process has at work: at what it calls, or, where it calls nobody, taken up and not answered.

@@ -53,7 +53,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let crossings = (1.0 + opens) * at.requests()? / at.throughput()?;
     let response_us = at.in_flight()? / at.throughput()? * 1e6;
     let share = (delay.value * crossings / response_us).min(1.0);
-    if share < SHARE_MIN / hop.siblings().len().max(1) as f64 {
+    if share < SHARE_MIN / hop.siblings().len() as f64 {
         return ruled_out(&delay, LEAST_US, "guess", "the way is short against the response time");
     }
     if let Some(common) = common_end(hop) {

@@ -87,7 +87,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&throttled, THROTTLED, "guess", "requests stay long because it is stopped by a quota");
     }
     let share = hop.held()?.share * (1.0 - busy.value);
-    let siblings = hop.siblings().len().max(1) as f64;
+    let siblings = hop.siblings().len() as f64;
     if share < SHARE_MIN / siblings {
         return ruled_out(&wait, WAIT_MS, ORIGIN, "few requests wait there");
     }

@@ -246,6 +246,24 @@ fn what_answered_as_a_control_gets_a_control_of_its_own() {
 }
 
 #[test]
+fn where_all_share_the_full_cpu_nothing_turned_is_the_control() {
+    let grounded = |placebo| {
+        let mut run = keepalive_off().run();
+        let of_lb = run.stack.host["lb"].cpus.clone();
+        ["s1", "s2"].iter().for_each(|name| run.stack.host.get_mut(*name).unwrap().cpus = of_lb.clone());
+        let plan = plan_interventions(&run, &diagnose(&run));
+        let planned: Vec<_> = plan.iter().map(|i| (i.target.as_str(), i.what.clone())).collect();
+        assert_eq!(planned, [("lb", InterventionKind::Cpu), ("", InterventionKind::Placebo)]);
+        answered(&mut run, (1.0, 0.8, 1.2), placebo);
+        let verdict = diagnose(&run).verdict;
+        assert_eq!((verdict.cause.as_str(), verdict.hop.as_str()), ("upstream-keepalive-off", "lb"));
+        verdict.grounded
+    };
+    assert!(grounded((0.02, -0.03, 0.07)));
+    assert!(!grounded((0.15, -0.1, 0.4)), "as much as the suspect moved it");
+}
+
+#[test]
 fn what_throughput_does_not_follow_has_no_curve() {
     for suspect in [(0.3, -1.2, 1.8), (0.02, -0.08, 0.12)] {
         let mut run = keepalive_off().run();

@@ -6,7 +6,7 @@ use super::super::headline::{self, operating_point};
 use super::super::{Tone, finite, load, positive, run as facts};
 use crate::typed::view;
 use prony_model::run::Purpose;
-use prony_model::{Run, Utc};
+use prony_model::{Run, Trial, Utc};
 
 view! {
     /// A run in a list.
@@ -45,7 +45,7 @@ view! {
         pub error_share: Option<f64>,
         /// Trials so far.
         pub trials: u32,
-        /// Good requests per second, trial by trial; of a single trial second by second.
+        /// Good requests per second, trial by trial, from the least load to the greatest; of a single trial second by second.
         pub course: Vec<f64>,
         /// Tags that people gave it.
         pub tags: Vec<String>,
@@ -93,7 +93,13 @@ fn course(run: &Run) -> Vec<f64> {
         [only] if only.result.per_second.len() > 1 => {
             thinned(only.result.per_second.iter().map(|n| *n as f64).collect())
         }
-        trials => thinned(trials.iter().filter_map(|trial| finite(trial.result.good_per_s)).collect()),
+        trials => {
+            // In time they would show the plan, which is the same for every stack. A closed loop asks for more than any rate.
+            let asked = |t: &Trial| (t.plan.rate.map_or(f64::INFINITY, |rate| rate.0), t.plan.connections);
+            let mut by_load = trials.to_vec();
+            by_load.sort_by(|a, b| asked(a).0.total_cmp(&asked(b).0).then(asked(a).1.cmp(&asked(b).1)));
+            thinned(by_load.iter().filter_map(|trial| finite(trial.result.good_per_s)).collect())
+        }
     }
 }
 
@@ -109,7 +115,7 @@ fn thinned(values: Vec<f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_model::{LoadPlan, LoadResult, Trial, Window};
+    use prony_model::{LoadPlan, LoadResult, Rate, Window};
 
     fn trial(id: u32, purpose: Purpose, good_per_s: f64, per_second: Vec<u64>) -> Trial {
         let result = LoadResult { good_per_s, per_second, ..LoadResult::default() };
@@ -126,6 +132,16 @@ mod tests {
         let summary = RunSummary::of(&run, vec!["nightly".to_string()]);
         assert_eq!((summary.course, summary.good_per_s, summary.trials), (vec![10.0, 12.0], Some(12.0), 3));
         assert_eq!((summary.p99_us, summary.tags), (None, vec!["nightly".to_string()]));
+        let mut asked = |id: u32, rate: Option<f64>, connections: u32, good_per_s: f64| {
+            let seen = trial(id, Purpose::Load, good_per_s, vec![]);
+            let plan = LoadPlan { rate: rate.map(Rate), connections, ..seen.plan };
+            run.trials.push(Trial { plan, ..seen });
+        };
+        asked(3, None, 256, 9.0);
+        asked(4, Some(5.0), 64, 5.0);
+        asked(5, Some(2.0), 64, 2.0);
+        let course = RunSummary::of(&run, Vec::new()).course;
+        assert_eq!(course, [2.0, 5.0, 10.0, 12.0, 9.0], "a load curve");
     }
 
     #[test]
