@@ -43,6 +43,7 @@ experiments|iperf3|iperf3|measuring the network by a program that others know
 bench|wrk|wrk|a load generator to compare with
 bench|ab|apache2-utils|a load generator to compare with
 bench|h2load|nghttp2-client|a load generator to compare with
+bench|nghttpd|nghttp2-server|a server that answers HTTP/2 faster than the generators ask
 "
 
 say() { printf 'setup: %s\n' "$*"; }

@@ -19,19 +19,15 @@ pub struct Return {
 /// Judges the trials after an overload by those before it, all at the same load, in good requests per second. None below 3 trials
 /// before, or when one of them carried nothing.
 ///
-/// The border is the lower end of the 95 % prediction interval of one more trial, on logarithms: mean - t s sqrt(1 + 1/n)
-/// (Hahn, Meeker 1991, "Statistical intervals", 4.7). One trial below it may be a disturbance, two in a row are one chance
-/// in 1600.
+/// The border is the lower end of the 95 % prediction interval of one more trial, on logarithms. One trial below it may be a
+/// disturbance, two in a row are one chance in 1600.
 pub fn returned(before: &[f64], after: &[f64]) -> Option<Return> {
     let usable = |rate: &f64| rate.is_finite() && *rate > 0.0;
     if before.len() < 3 || !before.iter().all(usable) {
         return None;
     }
     let logs: Vec<f64> = before.iter().map(|rate| rate.ln()).collect();
-    let interval = student::mean(&logs)?;
-    // The half-width of the mean is t s / sqrt(n); that of one more trial t s sqrt(1 + 1/n).
-    let half_width = (interval.high - interval.center) * (logs.len() as f64 + 1.0).sqrt();
-    let before_low = (interval.center - half_width).exp();
+    let before_low = student::one_more(&logs)?.low.exp();
     let below = after.iter().filter(|rate| **rate < before_low).count();
     let all = !after.is_empty() && below == after.len();
     Some(Return { before_low, metastable: all && below >= 2, again: all && below < 2 })

@@ -54,6 +54,16 @@ pub(crate) fn mean(values: &[f64]) -> Option<Interval> {
     Some(Interval::around(Location { center, standard_error: (variance / n).sqrt(), degrees: n - 1.0 }))
 }
 
+/// Where one more value would lie: mean +- t s sqrt(1 + 1/n). None below 2 values.
+///
+/// Hahn, Meeker 1991, "Statistical intervals", 4.7: the 95 % prediction interval.
+pub(crate) fn one_more(values: &[f64]) -> Option<Interval> {
+    let mean = mean(values)?;
+    // The half-width of the mean is t s / sqrt(n).
+    let half_width = (mean.high - mean.center) * (values.len() as f64 + 1.0).sqrt();
+    Some(Interval { low: mean.center - half_width, high: mean.center + half_width, ..mean })
+}
+
 /// Mean without the `cut` smallest and `cut` largest values, with an interval from their winsorised variance.
 ///
 /// Tukey, McLaughlin 1963, "Less vulnerable confidence and significance procedures for location based on a single

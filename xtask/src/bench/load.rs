@@ -15,7 +15,7 @@ mod works;
 use super::{load_average, prioritised, sys, write_section};
 use anyhow::{Context as _, bail, ensure};
 use scenario::Scenario;
-use servers::{Fixture, Nginx};
+use servers::{Fixture, Nghttpd, Nginx};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -64,7 +64,7 @@ pub fn run(root: &Path, args: &LoadArgs) -> anyhow::Result<()> {
     let keeping = fixture(&programs.null_server, &[])?;
     let closing = fixture(&programs.null_server, &["close"])?;
     let playing = fixture(&programs.scenario_server, &[])?;
-    let nginx = Nginx::start()?;
+    let (nginx, nghttpd) = (Nginx::start()?, Nghttpd::start()?);
     let bench = Bench {
         floor: &programs.floor,
         floor_uring: &programs.floor_uring,
@@ -74,6 +74,7 @@ pub fn run(root: &Path, args: &LoadArgs) -> anyhow::Result<()> {
         playing: &playing,
         scenario: &Scenario::read(&root.join("xtask/fixtures/scenario"))?,
         nginx: &nginx,
+        nghttpd: &nghttpd,
         pipeline_script: &root.join("xtask/fixtures/pipeline.lua"),
         connections: args.connections,
         seconds: args.seconds,

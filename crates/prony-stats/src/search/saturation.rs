@@ -7,6 +7,7 @@ use super::location::{self, Location};
 use super::{
     Answer, CONFIDENCE, End, Interval, Load, Observation, Options, Probe, Search, Step, Validity, Why, answer,
 };
+use crate::student;
 use std::collections::BTreeMap;
 
 /// Throughput of two rungs is the same when twice the connections bring less than this more. A guess: about two standard
@@ -14,6 +15,8 @@ use std::collections::BTreeMap;
 const FLAT: f64 = 0.03;
 /// Repeated trials at least. With fewer the spread is not known well enough to stop by it.
 const REPEATS_MIN: usize = 5;
+/// Repeated trials from which it is seen that they are much alike. With two, chance alone makes them so.
+const REPEATS_TO_CLIMB: usize = 3;
 /// So many trials at a rung that are not steady, if they are at least half of those there, and the next best rung is tried. A guess.
 const RESTLESS: usize = 2;
 /// Share of the budget that saturation may use when an objective follows.
@@ -37,10 +40,7 @@ impl Search {
             Step::Try(_) => End::Open,
             Step::Done(end) => end,
         };
-        let at = match rung(&self.options, seen) {
-            Rung::Flat(connections) => Some(Load::Connections(connections)),
-            Rung::Unknown(_) | Rung::None(_) => None,
-        };
+        let at = place(seen).map(Load::Connections);
         let interval = location(seen).map(|found| Interval {
             low_per_s: found.low().exp(),
             estimate_per_s: found.center.exp(),
@@ -52,8 +52,9 @@ impl Search {
     }
 
     fn repeat(&self, seen: &[Observation], connections: u32) -> Step {
-        let enough = repeats(seen).len() >= REPEATS_MIN;
-        if enough && location(seen).is_some_and(|found| found.width() <= self.options.width) {
+        let repeats = repeats(seen, connections);
+        let narrow = || location::locate(&repeats).is_some_and(|found| found.width() <= self.options.width);
+        if repeats.len() >= REPEATS_MIN && narrow() {
             return Step::Done(End::Narrow);
         }
         Step::Try(probe(connections, self.options.full_s, Why::Saturation))
@@ -74,24 +75,37 @@ fn usable(rate: f64) -> bool {
     rate.is_finite() && rate > 0.0
 }
 
-/// Good requests per second of each valid repeated trial on the rung that was measured last.
+/// Good requests per second of each valid repeated trial at the place of the answer.
 pub fn repeated_per_s(seen: &[Observation]) -> Vec<f64> {
-    let Some(last) = seen.iter().rev().find(|o| o.probe.why == Why::Saturation) else { return Vec::new() };
-    let here = |o: &&Observation| o.probe.why == Why::Saturation && o.probe.load == last.probe.load;
-    seen.iter()
-        .filter(here)
-        .filter(|o| o.validity == Validity::Valid)
-        .map(|o| o.good_per_s)
-        .filter(|rate| usable(*rate))
-        .collect()
+    place(seen).map(|connections| valid_per_s(seen, connections)).unwrap_or_default()
 }
 
-fn repeats(seen: &[Observation]) -> Vec<f64> {
-    repeated_per_s(seen).into_iter().map(f64::ln).collect()
+/// Connections of the answer: the rung that was measured last, among those with enough trials where there is one.
+fn place(seen: &[Observation]) -> Option<u32> {
+    let mut measured = seen.iter().rev().filter(|o| o.probe.why == Why::Saturation).filter_map(connections_of);
+    let last = measured.clone().next();
+    measured.find(|n| valid_per_s(seen, *n).len() >= REPEATS_TO_CLIMB).or(last)
+}
+
+fn connections_of(observation: &Observation) -> Option<u32> {
+    match observation.probe.load {
+        Load::Connections(connections) => Some(connections),
+        Load::Rate(_) => None,
+    }
+}
+
+fn valid_per_s(seen: &[Observation], connections: u32) -> Vec<f64> {
+    let here = |o: &&Observation| o.probe.why == Why::Saturation && connections_of(o) == Some(connections);
+    let valid = seen.iter().filter(here).filter(|o| o.validity == Validity::Valid);
+    valid.map(|o| o.good_per_s).filter(|rate| usable(*rate)).collect()
+}
+
+fn repeats(seen: &[Observation], connections: u32) -> Vec<f64> {
+    valid_per_s(seen, connections).into_iter().map(f64::ln).collect()
 }
 
 fn location(seen: &[Observation]) -> Option<Location> {
-    location::locate(&repeats(seen))
+    location::locate(&repeats(seen, place(seen)?))
 }
 
 enum Rung {
@@ -143,7 +157,40 @@ fn rung(options: &Options, seen: &[Observation]) -> Rung {
     }
     let steady = |connections: u32| !restless(seen, connections);
     let calm = middle(&rates, low, high, &steady).or_else(|| middle(&rates, 0, u32::MAX, &steady));
-    Rung::Flat(calm.or_else(|| middle(&rates, low, high, &|_| true)).unwrap_or(start))
+    let flat = calm.or_else(|| middle(&rates, low, high, &|_| true)).unwrap_or(start);
+    climbed(options, seen, &rates, flat)
+}
+
+/// Where the repeated trials of a rung are so much alike that the trial of a neighbour stands out above what one more of them would
+/// have shown, throughput is not flat but rises to there, by less than a ladder sees. So it goes on along the ladder while that rises
+/// by as much, and repeats the trials there.
+fn climbed(options: &Options, seen: &[Observation], rates: &BTreeMap<u32, f64>, flat: u32) -> Rung {
+    let mut repeated = seen.iter().filter(|o| o.probe.why == Why::Saturation).filter_map(connections_of);
+    let Some((_, excess)) = repeated.find_map(|n| one_more(options, seen, n)) else { return Rung::Flat(flat) };
+    let rate = |n: u32| one_more(options, seen, n).map_or(rates[&n], |(rate, _)| rate);
+    let (mut way, mut here) = (vec![flat], flat);
+    loop {
+        let near = [here.saturating_mul(2), here.div_ceil(2)].into_iter();
+        let near = near.filter(|n| *n <= options.connections_max && !way.contains(n) && !restless(seen, *n));
+        let (known, unknown): (Vec<u32>, Vec<u32>) = near.partition(|n| rates.contains_key(n));
+        // Beyond the ends of the ladder a look is only worth it on the way up.
+        if let Some(next) = unknown.first().filter(|_| way.len() > 1) {
+            return Rung::Unknown(*next);
+        }
+        let best = known.into_iter().max_by(|a, b| rates[a].total_cmp(&rates[b]));
+        let Some(best) = best.filter(|n| rates[n] > rate(here) * excess) else { return Rung::Flat(here) };
+        way.push(best);
+        here = best;
+    }
+}
+
+/// The rate at a rung, and how many times that one more trial, as short as those of the ladder, would show at most: the upper end of the
+/// 95 % prediction interval, wider by the square root of the times. None with too few trials there.
+fn one_more(options: &Options, seen: &[Observation], connections: u32) -> Option<(f64, f64)> {
+    let repeats = repeats(seen, connections);
+    let next = student::one_more(&repeats).filter(|_| repeats.len() >= REPEATS_TO_CLIMB)?;
+    let shorter = (options.full_s / options.short_s).max(1.0).sqrt();
+    Some((next.center.exp(), ((next.high - next.center) * shorter).exp()))
 }
 
 /// Whether throughput swings at a rung: with few connections requests may go round in one bunch.

@@ -93,6 +93,39 @@ fn the_ladder_goes_where_throughput_is() {
     .assert_eq(&format!("{:?}\n{:?}\n{:?}\n", rungs(4), rungs(64), rungs(1)));
 }
 
+/// A queue that grows costs half a percent for each doubling, which a ladder takes for flat.
+fn sinking(noise: f64) -> impl FnMut(usize, Probe) -> Observation {
+    let mut server = Server::new(noise);
+    move |_, probe| {
+        let seen = server.run(probe);
+        let Load::Connections(connections) = probe.load else { return seen };
+        let doublings = (f64::from(connections) / 32.0).log2().max(0.0);
+        Observation { good_per_s: seen.good_per_s * (1.0 - 0.005 * doublings), ..seen }
+    }
+}
+
+#[test]
+fn a_slope_that_the_ladder_takes_for_flat_is_climbed_where_trials_are_alike() {
+    let place = |noise: f64| {
+        let interval = search(Options::new(128, false), sinking(noise)).0.saturation.interval.unwrap();
+        (interval.at, (interval.estimate_per_s / 10_000.0 * 1000.0).round())
+    };
+    assert_eq!(place(0.0002), (Some(Load::Connections(32)), 1000.0));
+    assert_eq!(place(0.0), (Some(Load::Connections(32)), 1000.0), "also without any noise");
+    // With more noise nobody could tell, and the interval holds it.
+    let (at, _) = place(0.02);
+    assert!(matches!(at, Some(Load::Connections(64..=256))), "{at:?}");
+}
+
+#[test]
+fn what_a_budget_cuts_short_on_the_way_up_is_told_of_the_last_place_with_enough_trials() {
+    let options = Options { budget_s: 50.0, ..Options::new(128, false) };
+    let (found, seen) = search(options, sinking(0.0002));
+    let interval = found.saturation.interval.unwrap();
+    assert_eq!((found.saturation.end, interval.at), (End::Budget, Some(Load::Connections(128))), "{seen:#?}");
+    assert!(interval.low_per_s < interval.estimate_per_s);
+}
+
 #[test]
 fn a_trial_that_is_not_valid_is_repeated_once_and_never_counts() {
     let mut server = Server::new(0.003);

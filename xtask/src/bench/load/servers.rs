@@ -1,4 +1,4 @@
-//! The servers under the generators: fixtures that do as little as can be, and nginx where TLS or HTTP/2 is spoken.
+//! The servers under the generators: fixtures that do as little as can be, and others where TLS or HTTP/2 is spoken.
 //!
 //! Invariant: a server ends with the value that stands for it.
 
@@ -86,11 +86,8 @@ impl Nginx {
         command.args(["-c", &at("nginx.conf"), "-p", &at("")]).stderr(Stdio::null());
         let child = command.spawn().context("cannot start nginx; apt-get install nginx-light")?;
         let nginx = Self { child, folder, tls_port, h2_port, plain_port };
-        for _ in 0..100 {
-            if TcpStream::connect(("127.0.0.1", h2_port)).is_ok() {
-                return Ok(nginx);
-            }
-            std::thread::sleep(Duration::from_millis(50));
+        if listens(h2_port) {
+            return Ok(nginx);
         }
         let log = std::fs::read_to_string(nginx.folder.path().join("error.log")).unwrap_or_default();
         anyhow::bail!("nginx does not answer; its log says: {log}")
@@ -109,6 +106,48 @@ impl Drop for Nginx {
         Command::new("kill").args(["-TERM", &pid]).status().ok();
         self.child.wait().ok();
     }
+}
+
+/// nghttpd, which sends the answers of all streams together and so answers HTTP/2 faster than nginx. Killed when dropped.
+pub struct Nghttpd {
+    child: Child,
+    _files: tempfile::TempDir,
+    /// Speaks HTTP/2 in the clear.
+    pub port: u16,
+}
+
+impl Nghttpd {
+    /// Starts it on the servers' CPU with one worker.
+    pub fn start() -> anyhow::Result<Self> {
+        let files = tempfile::tempdir().context("cannot make a scratch folder")?;
+        std::fs::write(files.path().join("index.html"), "Hello, world\n")?;
+        let port = free_port()?;
+        let mut command = Command::new("taskset");
+        command.args(["-c", SERVER_CPU, "nghttpd", "--no-tls", "-a", "127.0.0.1", "-n", "1", "-d"]).arg(files.path());
+        command.arg(port.to_string()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().context("cannot start nghttpd; apt-get install nghttp2-server")?;
+        let nghttpd = Self { child, _files: files, port };
+        ensure!(listens(port), "nghttpd does not answer; is it installed (apt-get install nghttp2-server)?");
+        Ok(nghttpd)
+    }
+}
+
+impl Drop for Nghttpd {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Waits until a server listens there, 5 s at most.
+fn listens(port: u16) -> bool {
+    (0..100).any(|_| {
+        let there = TcpStream::connect(("127.0.0.1", port)).is_ok();
+        if !there {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        there
+    })
 }
 
 fn free_port() -> anyhow::Result<u16> {

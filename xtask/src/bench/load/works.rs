@@ -3,7 +3,7 @@
 //! Invariant: within one work all generators do the same, with the same number of connections.
 
 use super::scenario::Scenario;
-use super::servers::{Fixture, Nginx};
+use super::servers::{Fixture, Nghttpd, Nginx};
 use super::tools;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -65,6 +65,8 @@ pub struct Bench<'a> {
     pub scenario: &'a Scenario,
     /// TLS and HTTP/2.
     pub nginx: &'a Nginx,
+    /// HTTP/2, faster than the generators.
+    pub nghttpd: &'a Nghttpd,
     /// wrk's script for pipelining.
     pub pipeline_script: &'a Path,
     /// Connections.
@@ -84,7 +86,8 @@ impl Bench<'_> {
             self.pipelining(),
             self.tls(),
             self.handshakes(),
-            self.http2(),
+            self.http2("HTTP/2, 10 streams per connection", self.nginx.h2_port),
+            self.http2("HTTP/2, 10 streams per connection, a faster server", self.nghttpd.port),
             self.scenario(),
         ]
     }
@@ -175,11 +178,11 @@ impl Bench<'_> {
         }
     }
 
-    fn http2(&self) -> Work {
-        let url = url(self.nginx.h2_port);
+    fn http2(&self, name: &'static str, port: u16) -> Work {
+        let url = url(port);
         let (n, s) = (self.connections.to_string(), self.seconds.to_string());
         Work {
-            name: "HTTP/2, 10 streams per connection",
+            name,
             generators: vec![
                 self.engine("prony", &url, json!({ "protocol": "http2", "depth": 10 })),
                 tool("h2load", &["-t1", "-m", "10", "-c", &n, "-D", &s, &url], tools::h2load),
