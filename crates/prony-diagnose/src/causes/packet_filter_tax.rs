@@ -15,8 +15,8 @@
 //!
 //! ## What it is not
 //! Packet work as such: the stack without hooks is not counted. A bridge that passes packets on from within its hooks
-//! (`br_nf_pre_routing`), which is forwarding: of it only tables and connection tracking count. Drops by the filter: then packets are lost, and
-//! `drop.reason` says NETFILTER_DROP.
+//! (`br_nf_pre_routing`), which is forwarding: of it only tables and connection tracking count. Drops by the filter: then
+//! packets are lost, and `drop.reason` says NETFILTER_DROP.
 //!
 //! ## Fix
 //! Fewer rules, sets and maps instead of lists, `notrack` for the service's port, no audit rules for system calls, no

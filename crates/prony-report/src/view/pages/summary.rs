@@ -95,9 +95,9 @@ fn course(run: &Run) -> Vec<f64> {
         }
         trials => {
             // In time they would show the plan, which is the same for every stack. A closed loop asks for more than any rate.
-            let asked = |t: &Trial| (t.plan.rate.map_or(f64::INFINITY, |rate| rate.0), t.plan.connections);
+            let rate = |t: &Trial| t.plan.rate.map_or(f64::INFINITY, |rate| rate.0);
             let mut by_load = trials.to_vec();
-            by_load.sort_by(|a, b| asked(a).0.total_cmp(&asked(b).0).then(asked(a).1.cmp(&asked(b).1)));
+            by_load.sort_by(|a, b| rate(a).total_cmp(&rate(b)).then(a.plan.connections.cmp(&b.plan.connections)));
             thinned(by_load.iter().filter_map(|trial| finite(trial.result.good_per_s)).collect())
         }
     }
