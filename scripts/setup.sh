@@ -31,6 +31,7 @@ demo|nft|nftables|packet loss of the labs
 demo|ethtool|ethtool|queues and offloads of interfaces
 demo|curl|curl|asking a lab by hand
 demo|ps|procps|looking at the processes of a lab
+test|tmux|tmux|the terminal screens in a window that is resized
 test|python3|python3|the fault cases and small servers that misbehave on purpose
 test|chromium|chromium|a look at the pages in a real browser
 test|/usr/share/doc/python3-venv|python3-venv|a place for schemathesis, which Debian has no package of

@@ -156,7 +156,7 @@ export function intervals(label: string, rows: IntervalRow[], marks: [value: num
     ];
     rows.forEach((row, i) => {
       const y = top + i * rowHeight + 35;
-      const room = Math.floor((width - row.text.length * 6.8) / 6.6) - 2;
+      const room = Math.floor((width - row.text.length * 7.2) / 6.8) - 2;
       const name = row.label.length > room ? `${row.label.slice(0, Math.max(4, room - 1))}\u2026` : row.label;
       parts.push(
         s("text", { class: "row", x: 2, y: y - 16 }, name, name === row.label ? null : s("title", {}, row.label)),

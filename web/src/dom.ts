@@ -33,6 +33,9 @@ export function s(tag: string, attributes: Attributes = {}, ...children: Child[]
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
+/** Text whose parts between backticks are code. */
+export const marked = (text: string): Child[] => text.split("`").map((part, i) => (i % 2 === 1 ? h("code", {}, part) : part));
+
 /** A section with a heading and one line that says how to read it. */
 export function section(id: string, title: string, lead: Child, ...children: Child[]): HTMLElement {
   return h(

@@ -1,7 +1,8 @@
 // The compiler sees to it that no language lacks a text; this sees to it that none has one too many or an empty one.
 
+import { readdirSync } from "node:fs";
 import { afterEach, expect, test } from "vitest";
-import { LANGUAGES, speak, t } from "./text";
+import { LANGUAGES, cause, inTwo, speak, t } from "./text";
 
 type Tree = Record<string, unknown>;
 
@@ -27,4 +28,30 @@ test("the language that is spoken is the one that is read", () => {
   speak("zh", null);
   expect(t.curve.title).toBe(LANGUAGES.zh.text.curve.title);
   expect(t.curve.title).not.toBe(LANGUAGES.en.text.curve.title);
+});
+
+test("a language that names causes names them all", () => {
+  const pages = readdirSync("../docs/causes").map((page) => page.replace(/\.md$/, ""));
+  const expected = [...pages.filter((page) => page !== "README"), "inconclusive", "none"].sort();
+  for (const { causes } of Object.values(LANGUAGES)) {
+    const named = Object.keys(causes).sort();
+    if (named.length > 0) expect(named).toEqual(expected);
+  }
+});
+
+test("a cause is named in the language that is spoken, and a new one as the data does", () => {
+  expect(cause("packet-loss", "Packets are lost", "x")).toEqual(["Packets are lost", "x"]);
+  speak("zh", null);
+  expect(cause("packet-loss", "Packets are lost", "x")[0]).toBe("\u94fe\u8def\u4e0a\u4e22\u5305");
+  expect(cause("of-tomorrow", "Of tomorrow", "x")).toEqual(["Of tomorrow", "x"]);
+});
+
+test("a result is its first sentence", () => {
+  expect(inTwo("s carries 726 requests per second, and 671 within p99<=20ms, errors<=0.1%. The budget ended.")).toEqual([
+    "s carries 726 requests per second, and 671 within p99<=20ms, errors<=0.1%.",
+    "The budget ended.",
+  ]);
+  expect(inTwo("Workers run out of connections, at lb.")).toEqual(["Workers run out of connections, at lb.", ""]);
+  expect(inTwo("p99 is 1.5 ms. \u00c4nderungen.")).toEqual(["p99 is 1.5 ms.", "\u00c4nderungen."]);
+  expect(inTwo("")).toEqual(["", ""]);
 });

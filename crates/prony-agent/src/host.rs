@@ -3,7 +3,8 @@
 
 use crate::message::{Reply, Request, Restored};
 use crate::{flow, sys};
-use prony_model::{Host, LoadPlan, LoadProgress, Window};
+use prony_load::Listener;
+use prony_model::{Host, LoadPlan, Window};
 use prony_probe::Roots;
 use prony_tune::{Context, EntryId, Journal, TuneError};
 use std::path::PathBuf;
@@ -47,8 +48,11 @@ impl HostDesk {
                 let (sample, gaps) = prony_probe::prices(&self.name, roots, sys::monotonic_ns());
                 Ok(Reply::Looked(sample, gaps, None))
             }
-            Request::Load(plan) => load(&plan, stop_load, &|_| {}),
-            Request::LoadLive(plan) => load(&plan, stop_load, &|progress| tell(Reply::Progress(Box::new(progress)))),
+            Request::Load(plan) => load(&plan, stop_load, None),
+            Request::LoadLive { plan, every } => {
+                let tell = |progress| tell(Reply::Progress(Box::new(progress)));
+                load(&plan, stop_load, Some(Listener { every: every.into(), tell: &tell }))
+            }
             Request::Receive(plan) => flow::receive(self, roots, &plan, stop_load, tell),
             Request::Send { plan, port } => flow::send(self, roots, &plan, port, stop_load),
             Request::Read(id) => {
@@ -99,8 +103,8 @@ impl HostDesk {
     }
 }
 
-fn load(plan: &LoadPlan, stop: &AtomicBool, tell: &(dyn Fn(LoadProgress) + Sync)) -> Result<Reply, String> {
-    let result = prony_load::run(plan, stop, tell).map_err(|e| e.to_string())?;
+fn load(plan: &LoadPlan, stop: &AtomicBool, listener: Option<Listener<'_>>) -> Result<Reply, String> {
+    let result = prony_load::run(plan, stop, listener).map_err(|e| e.to_string())?;
     let from_ns = result.counted_from_ns;
     let to_ns = from_ns + (result.duration_s * 1e9) as u64;
     Ok(Reply::Loaded(Window { from_ns, to_ns }, Box::new(result)))

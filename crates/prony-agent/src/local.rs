@@ -48,7 +48,7 @@ impl Agent for LocalAgent {
     fn begin(&self, request: Request) -> Receiver<Result<Reply, AgentError>> {
         let (reply, replies) = channel();
         let (desk, stop_load) = (Arc::clone(&self.desk), Arc::clone(&self.stop_load));
-        let is_load = matches!(request, Request::Load(_) | Request::LoadLive(_));
+        let is_load = matches!(request, Request::Load(_) | Request::LoadLive { .. });
         let is_flow = matches!(request, Request::Receive(_) | Request::Send { .. });
         let cpus = self.observer_cpus.clone().filter(|_| !is_load && !is_flow);
         if is_load || is_flow {
@@ -212,7 +212,8 @@ mod tests {
             ..LoadPlan::to(&format!("http://{}/", server()))
         };
         let agent = agent(Place::Local);
-        let replies = agent.begin(Request::LoadLive(Box::new(plan.clone())));
+        let live = || Request::LoadLive { plan: Box::new(plan.clone()), every: prony_model::Nanos::from_millis(250) };
+        let replies = agent.begin(live());
         let replies: Vec<Reply> = replies.iter().map(Result::unwrap).collect();
         let (last, before) = replies.split_last().unwrap();
         let done: Vec<u64> = before
@@ -227,7 +228,7 @@ mod tests {
         assert!(result.completed >= done[done.len() - 1]);
         let silent: Vec<_> = agent.begin(Request::Load(Box::new(plan.clone()))).iter().collect();
         assert_eq!(silent.len(), 1, "a load that is not live tells its result only");
-        assert!(matches!(agent.call(Request::LoadLive(Box::new(plan))), Ok(Reply::Loaded(..))));
+        assert!(matches!(agent.call(live()), Ok(Reply::Loaded(..))));
     }
 
     #[test]

@@ -22,7 +22,12 @@ pub enum Request {
     /// Send this load and count.
     Load(Box<LoadPlan>),
     /// The same, and tell how it goes: any number of [`Reply::Progress`] come before [`Reply::Loaded`].
-    LoadLive(Box<LoadPlan>),
+    LoadLive {
+        /// What to send.
+        plan: Box<LoadPlan>,
+        /// How often to tell.
+        every: Nanos,
+    },
     /// Receive a flow: [`Reply::Receiving`] says where, [`Reply::Flowed`] what came.
     Receive(FlowPlan),
     /// Send a flow to the host that receives it.
@@ -67,7 +72,7 @@ pub enum Reply {
     Inventory(prony_model::run::Inventory, Vec<Gap>),
     /// To [`Request::Look`] and [`Request::Prices`], which has no stacks.
     Looked(Sample, Vec<Gap>, Option<Stacks>),
-    /// To [`Request::LoadLive`], about four times a second while the load runs.
+    /// To [`Request::LoadLive`], as often as asked for while the load runs.
     Progress(Box<LoadProgress>),
     /// To [`Request::Load`] and [`Request::LoadLive`]: the counted window on the agent's clock, and the result.
     Loaded(Window, Box<LoadResult>),
@@ -129,7 +134,7 @@ mod tests {
         let knob = Knob { host: "lb".into(), id: KnobId::Sysctl("net.core.somaxconn".into()), value: "4096".into() };
         check(&Request::Look { duration: Nanos::from_millis(1500) });
         check(&Request::Load(Box::new(LoadPlan::to("http://10.0.0.2/"))));
-        check(&Request::LoadLive(Box::new(LoadPlan::to("http://10.0.0.2/"))));
+        check(&Request::LoadLive { plan: Box::new(LoadPlan::to("http://10.0.0.2/")), every: Nanos(7) });
         check(&Reply::Progress(Box::new(LoadProgress { cpu: vec![0.1 + 0.2], ..LoadProgress::default() })));
         let to = "10.0.0.2".parse().unwrap();
         let plan =

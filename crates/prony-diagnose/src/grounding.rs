@@ -6,7 +6,7 @@ use crate::cause::{Dose, FLAT, Finding, concurrency_elasticity};
 use crate::facts::Hop;
 use prony_model::diagnosis::GroundingTest;
 use prony_model::limit::Bounded;
-use prony_model::{Intervention, InterventionKind, Knob, Run};
+use prony_model::{Intervention, InterventionKind, Knob, Level, Run};
 
 /// Elasticity from which throughput counts as following; 1 is expected of a sole bottleneck, 0 of a free resource
 /// (methods.md). The middle between the measured controls (up to 0.12) and suspects (from 0.99) would be 0.55; an
@@ -59,6 +59,13 @@ struct Seen {
 impl Seen {
     fn of(intervention: &Intervention) -> Option<Self> {
         Some(Self { value: intervention.elasticity?, low: intervention.low?, high: intervention.high? })
+    }
+    /// Whether throughput followed.
+    fn follows(&self) -> bool {
+        self.low > 0.0 && self.value >= FOLLOWS
+    }
+    fn covers_zero(&self) -> bool {
+        self.low <= 0.0 && self.high >= 0.0
     }
     fn text(&self) -> String {
         format!("{:.2} ({:.2} to {:.2})", self.value, self.low, self.high)
@@ -116,7 +123,7 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
         | InterventionKind::Placebo => "with more connections, throughput followed by".to_string(),
     };
     let detail = format!("{what} {}, 1 is expected", seen.text());
-    if seen.low > 0.0 && seen.value >= FOLLOWS {
+    if seen.follows() {
         Response::Follows(detail)
     } else if seen.high < FOLLOWS || (seen.value < HARDLY && seen.high - seen.low < 1.0) {
         Response::Contradicts(detail)
@@ -134,11 +141,14 @@ pub struct Gain {
     pub interval: Option<(f64, f64)>,
     /// Pairs in which the remedy was tried.
     pub tried_in: Option<u32>,
+    /// The wait that it took away then: at which percentile, and the relative change there.
+    pub wait: Option<(&'static str, f64)>,
 }
 
 /// The gain of a finding. Where its remedy was not tried, the share that it explains takes the hop for the sole limit; where
 /// throughput follows by an elasticity of e, freeing the same share brings (1 + gain)^e - 1. That interval is widened where needed,
-/// so that it holds the prediction; how far the share that was freed is off it does not know.
+/// so that it holds the prediction; how far the share that was freed is off it does not know. Where most requests fail, nothing is
+/// predicted: what is busy is so with failures.
 pub fn gain(hop: &Hop<'_>, finding: &Finding) -> Gain {
     let tries = hop.run.interventions.iter().rev().filter(|i| turns_remedy(i, finding));
     if let Some((intervention, seen)) = tries.filter_map(|i| Some((i, Seen::of(i)?))).next() {
@@ -146,17 +156,20 @@ pub fn gain(hop: &Hop<'_>, finding: &Finding) -> Gain {
         if seen.value > FROM_NOTHING {
             return Gain::default();
         }
-        let tried_in = Some(intervention.pairs);
-        return Gain { value: Some(seen.value), interval: Some((seen.low, seen.high)), tried_in };
+        let (tried_in, wait) = (Some(intervention.pairs), wait_gone(intervention));
+        let wait = wait.map(|(name, change)| (name, change.value));
+        return Gain { value: Some(seen.value), interval: Some((seen.low, seen.high)), tried_in, wait };
     }
-    let interval = finding.gain.and_then(|gain| {
+    let fails = hop.run.level(Level::At).is_some_and(|at| at.result.mostly_fails());
+    let predicted = finding.gain.filter(|_| !fails);
+    let interval = predicted.and_then(|gain| {
         let intervention = test_of(hop, finding)?;
         let slowed = matches!(intervention.what, InterventionKind::Cpu | InterventionKind::LinkRate { .. });
         let seen = Seen::of(intervention).filter(|_| slowed)?;
         let [low, high] = [seen.low, seen.high].map(|elasticity| (elasticity * gain.ln_1p()).exp_m1());
         (low.is_finite() && high.is_finite()).then(|| (low.min(gain), high.max(gain)))
     });
-    Gain { value: finding.gain, interval, tried_in: None }
+    Gain { value: predicted, interval, tried_in: None, wait: None }
 }
 
 /// What shows that a finding holds back only a part: throughput follows its CPU, but by far not in full.
@@ -199,13 +212,7 @@ fn removal(seen: &Seen, intervention: &Intervention, finding: &Finding) -> Respo
         _ => format!("changed by {}", seen.text()),
     };
     let mut detail = format!("with {knobs}, throughput {changed}; predicted {predicted:.2}");
-    // Requests that wait for something rare are few: what they wait shows at the tail, and hardly in throughput.
-    let gone = |change: Option<Bounded>| {
-        let change = change.and_then(|c| Some(Seen { value: c.value?, low: c.low?, high: c.high? }));
-        change.filter(|wait| wait.high < -WAIT_GONE)
-    };
-    let tails = [("p99", gone(intervention.p99)), ("p99.9", gone(intervention.p999))];
-    let wait = tails.into_iter().find_map(|(name, wait)| Some((name, wait?)));
+    let wait = wait_gone(intervention);
     if let Some((name, wait)) = &wait {
         detail.push_str(&format!(", latency at {name} by {}", wait.text()));
     }
@@ -216,6 +223,17 @@ fn removal(seen: &Seen, intervention: &Intervention, finding: &Finding) -> Respo
     } else {
         Response::Unclear(detail)
     }
+}
+
+/// The wait that an intervention took away: at which percentile, and by how much. Requests that wait for something rare are few:
+/// what they wait shows at the tail, and hardly in throughput.
+fn wait_gone(intervention: &Intervention) -> Option<(&'static str, Seen)> {
+    let gone = |change: Option<Bounded>| {
+        let change = change.and_then(|c| Some(Seen { value: c.value?, low: c.low?, high: c.high? }));
+        change.filter(|wait| wait.high < -WAIT_GONE)
+    };
+    let tails = [("p99", gone(intervention.p99)), ("p99.9", gone(intervention.p999))];
+    tails.into_iter().find_map(|(name, wait)| Some((name, wait?)))
 }
 
 /// The four tests of a finding.
@@ -229,7 +247,7 @@ fn test(name: &str, holds: bool, detail: String) -> GroundingTest {
 
 fn structure(hop: &Hop<'_>) -> GroundingTest {
     let path = hop.run.stack.path();
-    let served = hop.at(prony_model::Level::At).and_then(|r| r.requests());
+    let served = hop.at(Level::At).and_then(|r| r.requests());
     match (path.contains(&hop.name), served) {
         (true, Ok(rate)) => {
             let callers = hop.run.stack.callers(hop.name);
@@ -277,9 +295,10 @@ fn order(finding: &Finding) -> GroundingTest {
 }
 
 fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
-    let (followed, mut detail) = match response(hop, finding) {
-        Response::Follows(detail) => (true, detail),
-        Response::Contradicts(detail) | Response::Unclear(detail) | Response::NotTested(detail) => (false, detail),
+    let (followed, is_open, mut detail) = match response(hop, finding) {
+        Response::Follows(detail) => (true, true, detail),
+        Response::Unclear(detail) => (false, true, detail),
+        Response::Contradicts(detail) | Response::NotTested(detail) => (false, false, detail),
     };
     // Of a queue 0 is expected, so it is no measure for its control.
     let test_of_suspect = test_of(hop, finding).filter(|_| finding.dose != Dose::Queue);
@@ -293,25 +312,16 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
     let others = tests_done(hop.run).filter(|i| i.target != hop.name && i.target != tested);
     let mut quiet = Vec::new();
     for (control, seen) in others.filter_map(|i| Some((i, Seen::of(i)?))) {
-        // A wide interval covers 0 easily, so the value itself must stay below the border as well.
-        let covers_zero = seen.low <= 0.0 && seen.high >= 0.0;
-        // Whoever serves in the bursts of a limited neighbour matters a little; what counts is that the suspect matters much more.
-        let is_far_less = measured.as_ref().is_some_and(|s| seen.high < s.low && seen.value.abs() < FAR_LESS * suspect);
         let still = match control.what {
-            // A stack that mostly fails is not the same twice: then what counts is that the remedy did much more.
+            // A remedy's own placebo stands still like any control; the other one by what the suspect moved.
             InterventionKind::Placebo => {
-                let is_still = dose.is_none() && seen.value.abs() < STANDS_STILL;
-                covers_zero && (is_still || seen.value.ln_1p().abs() < FAR_LESS * moved)
+                moves_nothing(&seen, moved) || (dose.is_none() && seen.covers_zero() && seen.value.abs() < STANDS_STILL)
             }
             InterventionKind::Cpu
             | InterventionKind::LinkRate { .. }
             | InterventionKind::Concurrency
             | InterventionKind::Rate
-            | InterventionKind::Removal { .. } => {
-                let is_still = seen.value < STANDS_STILL && covers_zero;
-                let hardly_moves = seen.value.abs() < STANDS_STILL && seen.value.abs() < FAR_LESS * suspect;
-                is_still || hardly_moves || is_far_less
-            }
+            | InterventionKind::Removal { .. } => stands_still(&seen, measured.as_ref()),
         };
         // A host that was suspected first and stood still is a control as good as any; one that moved was no control.
         let is_control = control.control || (still && control.what == InterventionKind::Cpu);
@@ -325,14 +335,77 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
         };
         let what = if control.what == InterventionKind::Placebo { "nothing turned" } else { &control.target };
         detail = format!("{detail}; control {what}: {}, {verdict}", seen.text());
-        quiet.push(still);
+        let harder = if still { None } else { still_when_slowed_more(hop.run, control) };
+        quiet.push(still || harder.is_some());
+        detail.extend(harder);
     }
     if quiet.is_empty() && needs_control {
         detail = format!("{detail}; no control was made");
     }
-    detail.extend(together(hop.run));
     let quiet = quiet.iter().all(|still| *still) && !(quiet.is_empty() && needs_control);
-    test("response", followed && quiet, detail)
+    let by_more = if is_open && !followed { follows_when_slowed_more(hop.run, test_of_suspect) } else { None };
+    let by_dose = (followed || by_more.is_some()) && quiet;
+    detail.extend(by_more);
+    let by_remedy = if is_open && !by_dose { remedy_alone(hop, finding) } else { None };
+    let holds = by_dose || by_remedy.is_some();
+    detail.extend(by_remedy);
+    detail.extend(together(hop.run));
+    test("response", holds, detail)
+}
+
+/// Whether trials with nothing turned moved throughput by far less than the suspect did, which was by the logarithm `moved`: a stack
+/// that mostly fails is not the same twice.
+fn moves_nothing(seen: &Seen, moved: f64) -> bool {
+    seen.covers_zero() && seen.value.ln_1p().abs() < FAR_LESS * moved
+}
+
+/// Whether a host that was slowed as a control hardly mattered: less than a resource that does, or far less than the suspect.
+fn stands_still(seen: &Seen, suspect: Option<&Seen>) -> bool {
+    let value = suspect.map_or(1.0, |s| s.value.abs());
+    // Whoever serves in the bursts of a limited neighbour matters a little; what counts is that the suspect matters much more.
+    let is_far_less = suspect.is_some_and(|s| seen.high < s.low && seen.value.abs() < FAR_LESS * value);
+    // A wide interval covers 0 easily, so the value itself must stay below the border as well.
+    let is_still = seen.value < STANDS_STILL && seen.covers_zero();
+    let hardly_moves = seen.value.abs() < STANDS_STILL && seen.value.abs() < FAR_LESS * value;
+    is_still || hardly_moves || is_far_less
+}
+
+/// What shows that throughput follows a suspect whose answer was too wide to tell: it did when it was slowed by more.
+fn follows_when_slowed_more(run: &Run, suspect: Option<&Intervention>) -> Option<String> {
+    let (harder, seen) = slowed_more(run, suspect?)?;
+    let text = || format!("; slowed by {:.0} % it followed by {}", harder.dose * 100.0, seen.text());
+    seen.follows().then(text)
+}
+
+/// The same thing slowed by more, as a further look.
+fn slowed_more<'a>(run: &'a Run, than: &Intervention) -> Option<(&'a Intervention, Seen)> {
+    let is_harder = |i: &&Intervention| {
+        i.further && i.control == than.control && i.what == than.what && i.target == than.target && i.dose > than.dose
+    };
+    run.interventions.iter().filter(is_harder).find_map(|i| Some((i, Seen::of(i)?)))
+}
+
+/// What shows that a control whose answer was too wide to tell stands still: it did when it was slowed by more.
+fn still_when_slowed_more(run: &Run, control: &Intervention) -> Option<String> {
+    let (harder, seen) = slowed_more(run, control)?;
+    let is_still = seen.value.abs() < STANDS_STILL && seen.low <= 0.0 && seen.high < FOLLOWS;
+    is_still.then(|| format!(", and slowed by {:.0} % it stood still: {}", harder.dose * 100.0, seen.text()))
+}
+
+/// What shows that a finding limits although a dose, or the control of it, was too wide to tell: its remedy, tried beside trials with
+/// nothing turned.
+fn remedy_alone(hop: &Hop<'_>, finding: &Finding) -> Option<String> {
+    let further = || hop.run.interventions.iter().rev().filter(|i| i.further).filter_map(|i| Some((i, Seen::of(i)?)));
+    let (remedy, seen) = further().find(|(i, _)| turns_remedy(i, finding))?;
+    let (_, nothing) = further().find(|(i, _)| i.what == InterventionKind::Placebo)?;
+    let Response::Follows(detail) = removal(&seen, remedy, finding) else { return None };
+    moves_nothing(&nothing, seen.value.ln_1p())
+        .then(|| format!("; {detail}, and with nothing turned by {}", nothing.text()))
+}
+
+/// Whether throughput followed a finding and its controls stood still.
+pub fn is_answered(hop: &Hop<'_>, finding: &Finding) -> bool {
+    answer(hop, finding).holds
 }
 
 /// What the elasticities of all resources that were made slower add up to: 1 in a stack in which nothing else holds requests
@@ -360,6 +433,6 @@ pub fn follows_cpu_of(hop: &Hop<'_>) -> bool {
 pub fn surprising_hosts(run: &Run) -> Vec<(&str, f64)> {
     let cpu = tests_done(run).filter(|i| i.what == InterventionKind::Cpu);
     let seen = cpu.filter_map(|i| Some((Hop { run, name: &i.target }, Seen::of(i)?)));
-    let followed = seen.filter(|(hop, s)| s.low > 0.0 && s.value >= FOLLOWS && !is_part(hop, s));
+    let followed = seen.filter(|(hop, s)| s.follows() && !is_part(hop, s));
     followed.map(|(hop, s)| (hop.name, s.value)).collect()
 }

@@ -3,9 +3,9 @@
 //!
 //! It plans and does nothing. Invariant: at most one suspect and one control at a time, and nothing that was tried already.
 
-use crate::cause::{Dose, cpu_is_full};
+use crate::cause::{Dose, Kind, cpu_is_full};
 use crate::facts::Hop;
-use crate::grounding::{Response, response};
+use crate::grounding::{Response, is_answered, response};
 use crate::verdict::{Standing, standing};
 use prony_model::stack::Role;
 use prony_model::{Diagnosis, Intervention, InterventionKind, Knob, Level, Run};
@@ -31,7 +31,7 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
     if let Some(suspect) = suspect {
         let planned_for_it = suspect_of(suspect, &standing);
         further = planned_for_it.iter().flat_map(|tested| further_looks(suspect, tested, &standing)).collect();
-        let control = control_of(suspect, planned_for_it.as_ref());
+        let control = control_of(suspect, &standing, planned_for_it.as_ref());
         plan.extend(planned_for_it.into_iter().chain(control));
     } else if diagnosis.verdict.cause == "none" {
         let (what, dose) = match is_closed_loop(run) {
@@ -76,16 +76,40 @@ fn is_same(a: &Intervention, b: &Intervention) -> bool {
     same_place && a.target == b.target && a.further == b.further && (!a.further || a.dose.total_cmp(&b.dose).is_eq())
 }
 
-/// The remedy of what `tested` slows, and further doses of it, when throughput was seen to follow. What was tested by its remedy has
-/// told all that.
+/// The remedy of what `tested` slows, and further doses of it, when throughput was seen to follow. Where that could not be told, or its
+/// control told nothing, the remedy beside nothing turned may tell, or a greater dose of what told nothing. What was tested by its
+/// remedy has told all that.
 fn further_looks(suspect: &Standing<'_>, tested: &Intervention, standing: &[Standing<'_>]) -> Vec<Intervention> {
     let has_doses = matches!(tested.what, InterventionKind::Cpu | InterventionKind::LinkRate { .. });
-    if !has_doses || !matches!(response(&suspect.hop, &suspect.finding), Response::Follows(_)) {
+    let follows = match response(&suspect.hop, &suspect.finding) {
+        Response::Follows(_) => true,
+        Response::Unclear(_) => false,
+        Response::Contradicts(_) | Response::NotTested(_) => return Vec::new(),
+    };
+    if !has_doses {
         return Vec::new();
     }
     let remedy = removal_of(suspect, standing).map(|what| Intervention::planned(suspect.hop.name, what, false, 1.0));
-    let doses = HEADROOM_DOSES.map(|dose| Intervention { dose, ..tested.clone() });
-    remedy.into_iter().chain(doses).map(|look| Intervention { further: true, ..look }).collect()
+    let again = match remedy {
+        _ if is_answered(&suspect.hop, &suspect.finding) => None,
+        Some(_) => Some(Intervention::planned("", InterventionKind::Placebo, true, 0.0)),
+        None if follows => last_control(suspect.hop.run).and_then(slowed_more),
+        None => slowed_more(tested),
+    };
+    let doses = HEADROOM_DOSES.map(|dose| Intervention { dose, ..tested.clone() }).into_iter().filter(|_| follows);
+    let looks = remedy.into_iter().chain(again).chain(doses);
+    looks.map(|look| Intervention { further: true, ..look }).collect()
+}
+
+/// The last control whose CPU was slowed.
+fn last_control(run: &Run) -> Option<&Intervention> {
+    run.interventions.iter().rev().find(|i| i.control && !i.further && i.what == InterventionKind::Cpu)
+}
+
+/// The same once more, by a greater dose.
+fn slowed_more(than: &Intervention) -> Option<Intervention> {
+    let dose = HEADROOM_DOSES.into_iter().find(|dose| *dose > than.dose)?;
+    Some(Intervention::planned(&than.target, than.what.clone(), than.control, dose))
 }
 
 /// The first remedy that can be turned, at the siblings with the same fault too.
@@ -127,22 +151,30 @@ fn knobs_of<'s>(standing: &'s Standing<'_>) -> impl Iterator<Item = Knob> + use<
 
 /// The negative control of what tests a suspect: the hop that should not matter, made slower as well. Where every hop may matter, and
 /// where a remedy is tried: the same trials with nothing turned. What cannot be tested has only the former.
-fn control_of(suspect: &Standing<'_>, tested: Option<&Intervention>) -> Option<Intervention> {
+fn control_of(
+    suspect: &Standing<'_>,
+    standing: &[Standing<'_>],
+    tested: Option<&Intervention>,
+) -> Option<Intervention> {
     let is_removal = tested.is_some_and(|tested| tested.what.is_removal());
-    let bystander = if is_removal { None } else { control_for(suspect) };
+    let bystander = if is_removal { None } else { control_for(suspect, standing) };
     let slowed = bystander.map(|hop| Intervention::planned(hop.name, InterventionKind::Cpu, true, DOSE));
     slowed.or_else(|| tested.map(|_| Intervention::planned("", InterventionKind::Placebo, true, 0.0)))
 }
 
 /// The hop that should not matter: rather one on CPUs that are not full, on none of the suspect's, a server rather than
-/// a proxy, the idlest. Hosts that share full CPUs with the one that is slowed are part of the same limit and control nothing. Of a
-/// queue, rather none that the suspect calls: while it answers, the place in use is held.
-fn control_for<'s>(of: &'s Standing<'_>) -> Option<Hop<'s>> {
+/// a proxy, the idlest. Hosts that share full CPUs with the one that is slowed, and those with the same fault, are part of the same
+/// limit and control nothing. Of a queue, rather none that the suspect calls: while it answers, the place in use is held.
+fn control_for<'s>(of: &'s Standing<'_>, standing: &[Standing<'_>]) -> Option<Hop<'s>> {
     let is_queue = of.finding.dose == Dose::Queue;
     let suspect = of.hop.other(of.finding.dose.tested_host(&of.hop));
     let is_full = |h: &Hop<'_>| cpu_is_full(h).unwrap_or(true);
     let others = Hop::path(suspect.run).into_iter().filter(|h| h.name != suspect.name && h.name != of.hop.name);
-    let apart = others.filter(|h| !(is_full(h) && h.shares_cpu_with(&suspect)));
+    let is_fault = of.cause.kind == Kind::Fault;
+    let has_it_too =
+        |h: &Hop<'_>| is_fault && standing.iter().any(|s| s.cause.id == of.cause.id && s.hop.name == h.name);
+    let is_part = |h: &Hop<'_>| has_it_too(h) || (is_full(h) && h.shares_cpu_with(&suspect));
+    let apart = others.filter(|h| !is_part(h));
     let rank = |h: &Hop<'_>| {
         let is_proxy = h.host().is_some_and(|h| h.role == Role::Proxy);
         let is_called = suspect.host().is_some_and(|s| s.calls.iter().any(|called| called == h.name));

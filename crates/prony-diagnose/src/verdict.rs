@@ -279,8 +279,10 @@ fn in_words(gain: &Gain) -> String {
     match (gain.value, gain.interval, gain.tried_in) {
         (Some(value), Some((low, high)), Some(pairs)) => {
             let span = format!("({} to {})", percent(low), percent(high));
+            let wait =
+                gain.wait.map_or(String::new(), |(at, change)| format!(", latency at {at} by {}", percent(change)));
             format!(
-                "; its remedy, tried in {pairs} pairs of short trials, changed throughput by {} {span}",
+                "; its remedy, tried in {pairs} pairs of short trials, changed throughput by {} {span}{wait}",
                 percent(value)
             )
         }

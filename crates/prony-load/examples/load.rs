@@ -3,11 +3,12 @@
 //! `load URL [JSON]`: one thread, one connection, no warm-up, and whatever fields of a `LoadPlan` the JSON object names.
 //! Prints `key value` lines.
 
-use prony_load::run;
+use prony_load::{Listener, run};
 use prony_model::{LoadPlan, Nanos};
 use serde_json::Value;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -23,9 +24,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let plan: LoadPlan = serde_json::from_value(whole)?;
     let anon_kib = AtomicU64::new(0);
-    let result = run(&plan, &AtomicBool::new(false), &|_| {
+    let look = |_| {
         anon_kib.fetch_max(anonymous_kib().unwrap_or_default(), Ordering::Relaxed);
-    })?;
+    };
+    let listener = Listener { every: Duration::from_millis(250), tell: &look };
+    let result = run(&plan, &AtomicBool::new(false), Some(listener))?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "responses {}", result.responses_total)?;
     writeln!(out, "completed_per_s {:.0}", result.completed_per_s)?;

@@ -2,6 +2,7 @@
 //!
 //! It sends nothing itself. Invariant: every thread that was started has ended when [`Crew::work`] returns.
 
+use crate::Listener;
 use crate::engine::{Outcome, Route, Share, Worker};
 use crate::error::LoadError;
 use crate::live::Published;
@@ -16,18 +17,20 @@ use crate::target::{Endpoint, Target};
 use crate::transport::{self, ByEpoll, ByRing, Transport as _};
 use crate::watch::Watch;
 use prony_model::Protocol as ProtocolName;
-use prony_model::load::{LoadInterval, LoadPlan, LoadProgress, Transport};
+use prony_model::load::{LoadInterval, LoadPlan, Transport};
 use prony_model::profile::Profile;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// How often the caller hears of progress. A guess: smooth to the eye, nothing to the CPU.
-const PROGRESS_EVERY: Duration = Duration::from_millis(250);
-/// How often the caller's stop flag is looked at. A guess: a person does not notice 20 ms.
-const STOP_EVERY: Duration = Duration::from_millis(20);
+/// How often threads are asked where a plan wants its intervals and nobody listens. A guess: they are a second long, and end
+/// with the next look.
+const INTERVALS_EVERY: Duration = Duration::from_millis(250);
+/// How often the caller's stop flag is looked at. A guess: a person does not notice 50 ms, and each look takes 20 us from a load
+/// that shares its CPU.
+const STOP_EVERY: Duration = Duration::from_millis(50);
 /// Threads need this long to start and allocate before the schedule begins. Measured on this kind of machine: below 1 ms per thread.
 const START_NS: u64 = 5_000_000;
 
@@ -82,7 +85,7 @@ impl Crew<'_> {
         &self,
         protocol: R,
         stop: &AtomicBool,
-        progress: &(dyn Fn(LoadProgress) + Sync),
+        listener: Option<Listener<'_>>,
     ) -> Result<Worked, LoadError> {
         let requests = match &self.scenario {
             None => Requested::Fixed(Arc::new(Requests::encode(self.plan, self.target, &protocol)?)),
@@ -95,12 +98,16 @@ impl Crew<'_> {
         let counted = Counted { start_ns, end_ns: start_ns + self.plan.duration.0 };
         let task = Task { protocol, requests, schedule, epoch_ns, counted };
         let halt = AtomicBool::new(false);
+        let running = AtomicU32::new(self.threads);
+        let watcher = thread::current();
         let published: Vec<Published> = (0..self.threads).map(|_| Published::default()).collect();
         thread::scope(|scope| {
             let spawn = |number: u32| {
                 let (halt, published, task) = (&halt, &published[number as usize], &task);
+                let ending = Ending { running: &running, watcher: watcher.clone() };
                 let named = thread::Builder::new().name(format!("load-{number}"));
                 named.spawn_scoped(scope, move || {
+                    let _ending = ending;
                     let outcome = self.work_alone(number, task, halt, published);
                     if outcome.is_err() {
                         halt.store(true, Ordering::Relaxed);
@@ -119,21 +126,12 @@ impl Crew<'_> {
                 }
             }
             let mut watch = Watch::new(self.plan, task.epoch_ns);
-            let (mut told, mut asked) = (Instant::now(), false);
-            while !workers.iter().all(|w| w.is_finished()) {
-                thread::sleep(STOP_EVERY);
+            self.watch_over(&mut watch, &published, listener, || {
                 if stop.load(Ordering::Relaxed) {
                     halt.store(true, Ordering::Relaxed);
                 }
-                if told.elapsed() >= PROGRESS_EVERY && asked {
-                    (told, asked) = (Instant::now(), false);
-                    progress(watch.look(&published));
-                } else if told.elapsed() + STOP_EVERY >= PROGRESS_EVERY && !asked {
-                    // A tick ahead, so that what is told is fresh.
-                    asked = true;
-                    published.iter().for_each(Published::ask);
-                }
-            }
+                running.load(Ordering::Acquire) > 0
+            });
             let join = |worker: thread::ScopedJoinHandle<'_, _>| match worker.join() {
                 Ok(outcome) => outcome,
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -145,6 +143,30 @@ impl Crew<'_> {
             }
             Ok(Worked { outcomes, intervals })
         })
+    }
+
+    /// Asks the threads how they are doing, if somebody wants to know, for as long as they run.
+    fn watch_over(
+        &self,
+        watch: &mut Watch,
+        published: &[Published],
+        listener: Option<Listener<'_>>,
+        is_running: impl Fn() -> bool,
+    ) {
+        let every = listener.map(|l| l.every).or(self.plan.intervals.then_some(INTERVALS_EVERY));
+        let (mut told, mut asked) = (Instant::now(), false);
+        while is_running() {
+            thread::park_timeout(STOP_EVERY);
+            let Some(every) = every else { continue };
+            if told.elapsed() >= every && asked {
+                (told, asked) = (Instant::now(), false);
+                watch.look(published, listener.map(|l| l.tell));
+            } else if told.elapsed() + STOP_EVERY >= every && !asked {
+                // A tick ahead, so that what is told is fresh.
+                asked = true;
+                published.iter().for_each(Published::ask);
+            }
+        }
     }
 
     fn work_alone<R: Protocol>(
@@ -255,6 +277,19 @@ impl Crew<'_> {
                 LoadError::System { call: "io_uring_enter", source, next: "go by epoll: `--no-io-uring`" }
             }
         })
+    }
+}
+
+/// Says when a thread ends, be it in a panic, so that nobody waits for a tick to see it.
+struct Ending<'a> {
+    running: &'a AtomicU32,
+    watcher: Thread,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.running.fetch_sub(1, Ordering::Release);
+        self.watcher.unpark();
     }
 }
 

@@ -308,7 +308,7 @@ mod tests {
             requests_max: Some(500),
             ..LoadPlan::to(&server.url())
         };
-        crate::run(&plan, &AtomicBool::new(false), &|_| {}).unwrap()
+        crate::run(&plan, &AtomicBool::new(false), None).unwrap()
     }
 
     #[test]

@@ -59,8 +59,8 @@ impl Watch {
         }
     }
 
-    /// What the threads told since the last look.
-    pub fn look(&mut self, published: &[Published]) -> LoadProgress {
+    /// Takes in what the threads told since the last look, and tells it if somebody listens.
+    pub fn look(&mut self, published: &[Published], tell: Option<&(dyn Fn(LoadProgress) + Sync)>) {
         self.times.clear();
         let told: Vec<Snapshot> = published.iter().filter_map(|p| p.look(&mut self.times)).collect();
         let mut totals = Totals::default();
@@ -70,9 +70,10 @@ impl Watch {
             let at = Nanos(at_ns.saturating_sub(self.epoch_ns + self.warmup.0));
             intervals.see(at, totals, &self.times.latency, INTERVAL);
         }
+        let Some(tell) = tell else { return };
         let elapsed = Nanos(at_ns.saturating_sub(self.epoch_ns)).min(self.total);
         let lag = &self.times.lag;
-        LoadProgress {
+        tell(LoadProgress {
             elapsed,
             total: self.total,
             warming_up: elapsed < self.warmup,
@@ -85,7 +86,7 @@ impl Watch {
             latency: self.times.latency.to_latency(),
             lag_us_p99: (self.scheduled && lag.count() > 0).then(|| lag.quantile_us(0.99)),
             cpu: self.cpu_shares(&told),
-        }
+        });
     }
 
     /// The intervals of the load, the last one ended by what the threads brought, who have all ended.

@@ -5,8 +5,8 @@
 #[path = "server/raw.rs"]
 mod raw;
 
-use prony_load::{LoadError, run};
-use prony_model::{LoadPlan, Nanos, Rate};
+use prony_load::{Listener, LoadError, run};
+use prony_model::{LoadPlan, LoadProgress, Nanos, Rate};
 use raw::{
     BROKEN, Kind, PROTOCOL, READ, TIMEOUT, TRANSPORTS, check, load, plan_to, read_request, resident_bytes, server, well,
 };
@@ -216,10 +216,11 @@ fn endless_answers_take_no_memory() {
         let plan = LoadPlan { connections: 40, duration: Nanos::from_millis(600_000), transport, ..plan_to(port) };
         let stop = AtomicBool::new(false);
         let most = AtomicU64::new(0);
-        let result = run(&plan, &stop, &|_| {
+        let look = |_| {
             most.fetch_max(resident_bytes(), Ordering::Relaxed);
             stop.store(sent.load(Ordering::Relaxed) > SENT_BYTES, Ordering::Relaxed);
-        });
+        };
+        let result = run(&plan, &stop, Some(Listener { every: Duration::from_millis(250), tell: &look }));
         assert!(result.unwrap().interrupted);
         let grown = most.into_inner().saturating_sub(before);
         assert!(grown < GROWN_BYTES_MAX, "{first}: {grown} bytes");
@@ -276,7 +277,9 @@ fn a_stop_returns_what_was_measured() {
     let plan = LoadPlan { connections: 2, threads: 2, duration: Nanos::from_millis(600_000), ..plan_to(port) };
     let stop = AtomicBool::new(false);
     // Stops as soon as something was counted: no time is assumed.
-    let result = run(&plan, &stop, &|p| stop.store(p.completed > 0, Ordering::Relaxed)).unwrap();
+    let look = |p: LoadProgress| stop.store(p.completed > 0, Ordering::Relaxed);
+    let listener = Listener { every: Duration::from_millis(250), tell: &look };
+    let result = run(&plan, &stop, Some(listener)).unwrap();
     assert!(result.interrupted && !result.is_valid());
     assert!(result.completed > 0 && result.duration_s > 0.0 && result.duration_s < 600.0, "{result:?}");
 }

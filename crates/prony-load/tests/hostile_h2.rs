@@ -9,13 +9,14 @@ mod frames;
 mod raw;
 
 use frames::*;
-use prony_load::run;
+use prony_load::{Listener, run};
 use prony_model::{LoadPlan, Nanos, Protocol};
 use raw::{BROKEN, Kind, PROTOCOL, READ, TIMEOUT, Trial, load, plan_to, resident_bytes, server};
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The client's side of a connection, as a server sees it.
 struct Client(TcpStream);
@@ -306,10 +307,11 @@ fn endless_frames_take_no_memory() {
         let before = resident_bytes();
         let plan = LoadPlan { connections: 10, duration: Nanos::from_millis(600_000), ..plan(port) };
         let (stop, most) = (AtomicBool::new(false), AtomicU64::new(0));
-        let result = run(&plan, &stop, &|_| {
+        let look = |_| {
             most.fetch_max(resident_bytes(), Ordering::Relaxed);
             stop.store(sent.load(Ordering::Relaxed) > SENT_BYTES, Ordering::Relaxed);
-        });
+        };
+        let result = run(&plan, &stop, Some(Listener { every: Duration::from_millis(250), tell: &look }));
         assert!(result.unwrap().interrupted);
         let grown = most.into_inner().saturating_sub(before);
         assert!(grown < GROWN_BYTES_MAX, "{what}: {grown} bytes");

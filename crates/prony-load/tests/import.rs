@@ -119,7 +119,7 @@ fn a_replay_is_asked_as_it_was_recorded() {
     let duration = Nanos(last.0 + after_last.0);
     let mut plan = LoadPlan { threads: 1, warmup: Nanos(0), duration, ..LoadPlan::to(&url) };
     import.clone().apply(&mut plan);
-    let result = run(&plan, &AtomicBool::new(false), &|_| {}).unwrap();
+    let result = run(&plan, &AtomicBool::new(false), None).unwrap();
     assert_eq!((result.intended, result.completed), (ASKED.len() as u64, ASKED.len() as u64), "{result:?}");
 
     // The log now holds what was asked, a line that is no request, and what was replayed.

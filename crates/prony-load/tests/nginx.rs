@@ -20,7 +20,7 @@ fn load(nginx: &Nginx, change: impl FnOnce(&mut LoadPlan)) -> LoadResult {
         ..LoadPlan::to(&format!("http://127.0.0.1:{}/", nginx.port))
     };
     change(&mut plan);
-    run(&plan, &AtomicBool::new(false), &|_| {}).unwrap()
+    run(&plan, &AtomicBool::new(false), None).unwrap()
 }
 
 fn spec(path: &str, weight: f64) -> RequestSpec {
@@ -176,12 +176,12 @@ fn loads_with_few_descriptors() {
         warmup: Nanos(0),
         ..LoadPlan::to(&format!("http://127.0.0.1:{port}/"))
     };
-    let result = run(&plan, &AtomicBool::new(false), &|_| {}).unwrap();
+    let result = run(&plan, &AtomicBool::new(false), None).unwrap();
     assert_eq!((result.errors.total(), result.errors.no_descriptor), (0, 0), "{:?}", result.errors);
     assert!(result.completed > 0, "{result:?}");
     // Too many for any table: those without a descriptor fail and are counted as that, the others go on.
     (plan.connections, plan.threads) = (400, 1);
-    let result = run(&plan, &AtomicBool::new(false), &|_| {}).unwrap();
+    let result = run(&plan, &AtomicBool::new(false), None).unwrap();
     let none = result.errors.no_descriptor;
     assert!(none > 0 && result.errors.total() == none && result.completed > 0, "{:?}", result.errors);
     assert!(result.generator_limited(), "{:?}", result.gates);

@@ -35,7 +35,7 @@ fn plan(port: u16) -> LoadPlan {
 fn load(server: &Program, change: impl FnOnce(&mut LoadPlan)) -> LoadResult {
     let mut plan = plan(server.port);
     change(&mut plan);
-    let result = run(&plan, &AtomicBool::new(false), &|_| {}).unwrap();
+    let result = run(&plan, &AtomicBool::new(false), None).unwrap();
     assert_eq!((result.completed, result.responses_total), (REQUESTS, REQUESTS), "{result:?}");
     assert_eq!(result.errors.total(), result.errors.status, "{:?}", result.errors);
     result
@@ -301,7 +301,7 @@ fn http2_to_a_server_of_http1_is_an_error() {
         let Some(server) = server else { continue };
         let mut plan = plan(server.port);
         http2(&mut plan);
-        let error = run(&plan, &AtomicBool::new(false), &|_| {}).unwrap_err();
+        let error = run(&plan, &AtomicBool::new(false), None).unwrap_err();
         assert!(matches!(&error, LoadError::NotHttp2 { answered, .. } if answered == says), "{error:?}");
         let text = error.to_string();
         assert!(text.starts_with("127.0.0.1:") && text.contains("not HTTP/2: leave out `--http2`"), "{text}");

@@ -87,7 +87,7 @@ fn play(port: u16, workload: &str, names: &[&str], order: FeedOrder) -> LoadResu
         requests: stack.workload.requests,
         ..LoadPlan::to(&stack.entry)
     };
-    run(&plan, &AtomicBool::new(false), &|_| {}).unwrap()
+    run(&plan, &AtomicBool::new(false), None).unwrap()
 }
 
 const SHOP: &str = r#"

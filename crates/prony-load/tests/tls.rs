@@ -83,7 +83,7 @@ fn load(nginx: &Nginx, tls: TlsPlan, change: impl FnOnce(&mut LoadPlan)) -> Load
         ..LoadPlan::to(&format!("https://127.0.0.1:{}/", nginx.port))
     };
     change(&mut plan);
-    run(&plan, &AtomicBool::new(false), &|_| {}).unwrap()
+    run(&plan, &AtomicBool::new(false), None).unwrap()
 }
 
 /// Column `n` of every line of the log, without repetitions.
@@ -195,7 +195,7 @@ fn a_stranger_is_refused_and_insecure_accepts() {
         tls: Trust::by("a stranger").plan(),
         ..LoadPlan::to(&format!("https://127.0.0.1:{}/", nginx.port))
     };
-    let error = run(&plan, &AtomicBool::new(false), &|_| {}).unwrap_err().to_string();
+    let error = run(&plan, &AtomicBool::new(false), None).unwrap_err().to_string();
     assert!(error.contains("127.0.0.1") && error.contains("not trusted here"), "{error}");
     let result = load(&nginx, TlsPlan { insecure: true, ..TlsPlan::default() }, |_| {});
     assert!(result.completed > 0 && result.errors.total() == 0, "{result:?}");

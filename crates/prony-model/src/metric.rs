@@ -105,6 +105,7 @@ catalogue! {
 
     // Processes of the hop.
     PROC_COUNT = "proc.count", Gauge, Count, "", "number of processes of the hop";
+    PROC_NAME = "proc.name", Gauge, Count, "pid and name", "/proc/PID/status Name: always 1";
     PROC_USER = "proc.user", Counter, Seconds, "pid", "/proc/PID/stat utime";
     PROC_SYSTEM = "proc.system", Counter, Seconds, "pid", "/proc/PID/stat stime";
     PROC_RUN = "proc.run", Counter, Seconds, "pid", "/proc/PID/schedstat 1 (main thread: all threads summed)";

@@ -30,7 +30,8 @@ pub struct Sample {
 impl Sample {
     /// Adds one value.
     pub fn push(&mut self, metric: &Metric, item: impl Into<String>, value: f64) {
-        self.values.push((metric.name.to_string(), item.into(), value));
+        // The sum of nothing is -0.
+        self.values.push((metric.name.to_string(), item.into(), value + 0.0));
     }
 }
 
@@ -127,6 +128,13 @@ fn within(points: &[(u64, f64)], window: Window) -> &[(u64, f64)] {
 mod tests {
     use super::*;
     use crate::metric::{CPU_USER, TCP_ACTIVE_OPENS};
+
+    #[test]
+    fn the_sum_of_nothing_has_no_sign() {
+        let mut sample = Sample::default();
+        sample.push(&CPU_USER, "", std::iter::empty::<f64>().sum());
+        assert_eq!(format!("{:.0}", sample.values[0].2), "0");
+    }
 
     #[test]
     fn a_rate_needs_two_points_inside() {

@@ -204,6 +204,9 @@ impl Process {
         let item = self.item.as_str();
         facts.put(&m::PROC_IS_WORKER, item, f64::from(u8::from(self.is_worker)));
         if let Some(text) = facts.text(&mut self.status, page, "proc.status") {
+            if let Some(name) = word_of(&text, "Name:") {
+                facts.put(&m::PROC_NAME, &format!("{item} {name}"), 1.0);
+            }
             let cpus = word_of(&text, "Cpus_allowed_list:").and_then(|list| list.parse::<CpuList>().ok());
             let count = cpus.as_ref().map(|list| list.as_slice().len() as f64);
             facts.put_some(&m::PROC_CPUS_ALLOWED, item, count);

@@ -159,6 +159,7 @@ fn counters_move(server: &Server) {
     assert!(value(&after, "log.size", server.dir().join("plain.log").to_str().unwrap()) > 1000.0);
     assert!(value(&after, "log.size", server.dir().join("buffered.log").to_str().unwrap()) < 1000.0);
     assert_eq!(sum(&after, "proc.is_worker"), 2.0);
+    assert_eq!(sum(&after, "proc.name"), 3.0);
     assert_eq!(value(&after, "proc.count", ""), 3.0);
     assert_eq!(value(&after, "listen.backlog", "0.0.0.0:80"), 511.0);
     assert!(value(&after, "conn.in", "80") >= 1.0);

@@ -1,202 +1,18 @@
 //! What causes, metrics, knobs and verdicts are called when a person reads them.
 //!
 //! Titles only: what a cause is and how it is seen stands with the cause. A name that is not in a table here is shown as its id,
-//! so that a new cause or metric is readable before it has a title; a test asks for the titles of the whole metric catalogue.
+//! so that a new cause or metric is readable before it has a title; tests ask for the titles of all causes and
+//! of the whole metric catalogue.
 
+mod causes;
+
+use causes::CAUSES;
 use prony_model::comparison::{ComparedMetric, GateState, Strength};
 use prony_model::diagnosis::Confidence;
 use prony_model::knob::{ChangeState, KnobId};
 use prony_model::proof::ProofVerdict;
 use prony_model::run::{Arm, Level};
 use prony_model::stack::{Role, Software};
-
-/// (id, title as a clause that can stand before "at HOST", what it means in one sentence).
-const CAUSES: &[(&str, &str, &str)] = &[
-    (
-        "upstream-keepalive-off",
-        "Connections to the upstream are not reused",
-        "The proxy opens a new TCP connection for every request that it passes on.",
-    ),
-    (
-        "access-log-unbuffered",
-        "The access log is written once per request",
-        "Every request pays for a write() of its own.",
-    ),
-    (
-        "access-log-lock",
-        "Workers wait for the lock of one access log",
-        "All workers append to the same file, and the kernel lets one write at a time.",
-    ),
-    (
-        "ephemeral-ports-exhausted",
-        "Outgoing ports run out",
-        "Closed connections hold their local port for a minute; new ones find none free.",
-    ),
-    (
-        "accept-queue-full",
-        "The accept queue overflows",
-        "The kernel drops finished handshakes because the server's queue is full.",
-    ),
-    (
-        "too-few-workers",
-        "Too few workers for the CPUs",
-        "The server's workers are busy all the time while CPUs that it may use are idle.",
-    ),
-    (
-        "cpu-quota-throttled",
-        "A CPU quota stops the processes",
-        "The control group has used its CPU time, and the kernel holds it until the next period.",
-    ),
-    (
-        "bandwidth-bound",
-        "The link is full",
-        "The bytes of the answers fill the link; only smaller answers or a faster link help.",
-    ),
-    (
-        "packet-loss",
-        "Packets are lost on the link",
-        "Lost packets are sent again after a timeout, and their requests wait.",
-    ),
-    (
-        "slow-upstream",
-        "The upstream answers late",
-        "Requests spend their time waiting for another host, while this one is idle.",
-    ),
-    (
-        "packet-steering-overspread",
-        "Packet steering takes CPUs from the server",
-        "Receive work is spread over every CPU and displaces the application.",
-    ),
-    (
-        "cpu-saturated-user",
-        "The CPUs are used up by the server's own work",
-        "The CPUs that this hop may use are busy in user space.",
-    ),
-    (
-        "cpu-saturated-kernel",
-        "The CPUs are used up by kernel work",
-        "The CPUs that this hop may use are busy in the kernel: sockets, packets, system calls.",
-    ),
-    (
-        "generator-saturated",
-        "The load generator is the limit",
-        "The generator could not send more; the stack can carry at least this.",
-    ),
-    (
-        "client-connections-short",
-        "Clients open a new connection too often",
-        "Opening and closing client connections takes a large part of what the hop spends per request.",
-    ),
-    ("file-descriptors-exhausted", "File descriptors run out", "The server cannot open another socket or file."),
-    (
-        "overlay-encapsulation",
-        "Packets are wrapped in other packets on the way",
-        "An overlay network costs CPU for every packet, and most for small ones.",
-    ),
-    (
-        "syn-queue-full",
-        "The queue of unfinished handshakes is full",
-        "The kernel drops or delays new connections before they reach the accept queue.",
-    ),
-    ("traced-process", "A tracer is attached to the server", "Every system call of a traced process stops it twice."),
-    (
-        "worker-connections-exhausted",
-        "Workers run out of connections",
-        "Connections to clients and to upstreams together reach `worker_connections`.",
-    ),
-    (
-        "tls-handshakes",
-        "TLS handshakes take the CPU",
-        "Connections are opened anew so often that key exchanges outweigh requests.",
-    ),
-    (
-        "compression-cpu",
-        "Compression takes the CPU",
-        "Answers are compressed at a level that costs more CPU than its bytes are worth.",
-    ),
-    (
-        "rule-set-cost",
-        "Matching rules takes the CPU",
-        "Each request is held against many names, locations or regular expressions.",
-    ),
-    (
-        "packet-filter-tax",
-        "Filters take CPU from every packet",
-        "Firewall rules, auditing or a sniffer cost CPU for each packet or system call.",
-    ),
-    (
-        "listener-lock",
-        "Workers queue at one listening socket",
-        "One listening socket has one lock, whatever the number of CPUs.",
-    ),
-    (
-        "application-lock",
-        "Threads wait for a lock of the application",
-        "One thread at a time goes through it while the others hold their requests.",
-    ),
-    (
-        "connection-pool-exhausted",
-        "Requests wait for a free connection of a pool",
-        "The application keeps fewer connections to what it calls than requests need at once.",
-    ),
-    (
-        "slow-query",
-        "Statements read far more rows than they need",
-        "Most often an index is missing, and each request scans a whole table.",
-    ),
-    (
-        "event-loop-blocked",
-        "A blocking call stops the event loop",
-        "The application has many requests and serves one at a time, while its CPU is idle.",
-    ),
-    (
-        "thread-pool-exhausted",
-        "Every thread that serves requests waits",
-        "All threads wait for an answer, and the other requests wait for a thread.",
-    ),
-    (
-        "connection-per-query",
-        "A connection to the database is opened per request",
-        "A database pays some hundred times the work of a small statement for each connection.",
-    ),
-    (
-        "chatty-queries",
-        "Many small questions to the database per request",
-        "Each question costs a round trip and work on both sides.",
-    ),
-    (
-        "row-lock-contention",
-        "Transactions wait for the same rows",
-        "Those who want the same row go one after the other, each until the one before has committed.",
-    ),
-    (
-        "connection-limit",
-        "A server has all the connections that it may have",
-        "Further connections are refused, or wait for a slot.",
-    ),
-    (
-        "commit-disk-wait",
-        "Commits wait for the disk",
-        "A commit is durable only when its log is, and the disk does so many flushes and no more.",
-    ),
-    (
-        "bad-upstream",
-        "One server of several is bad",
-        "It fails or is far slower than its siblings, and still gets its share of the requests.",
-    ),
-    (
-        "retry-storm",
-        "Retries multiply the work of the servers",
-        "The proxy tries requests again and again, and capacity goes into answers that nobody sees.",
-    ),
-    (
-        "stop-the-world-pauses",
-        "The application stands still for moments",
-        "A garbage collector or the like stops all of its threads, and what came in waits.",
-    ),
-    ("none", "Nothing limits the stack at this load", "There is headroom left."),
-    ("inconclusive", "The limit could not be named", "The evidence does not single out one cause."),
-];
 
 /// Title of a cause, like `Connections to the upstream are not reused`.
 pub fn cause(id: &str) -> String {
@@ -436,6 +252,7 @@ const METRICS: &[(&str, &str)] = &[
     ("proc.descriptor_limit", "limit of file descriptors"),
     ("proc.memory", "resident memory"),
     ("proc.is_worker", "process serves requests"),
+    ("proc.name", "name of a process"),
     ("cgroup.usage", "CPU time of the control group"),
     ("cgroup.periods", "quota periods"),
     ("cgroup.throttled", "periods stopped by the quota"),
@@ -696,7 +513,7 @@ mod tests {
         assert_eq!(metric("tcp.active_opens / request"), "connections opened per request");
         assert_eq!(metric("tcp.retransmits / tcp.original_sent"), "segments sent again / data segments sent");
         assert_eq!(metric("a.new_one"), "a.new_one");
-        assert_eq!(cause("disk-saturated"), "Disk saturated");
+        assert_eq!(cause("of-tomorrow"), "Of tomorrow");
         assert_eq!(cause(""), "");
     }
 }

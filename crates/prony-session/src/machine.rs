@@ -303,9 +303,21 @@ impl Session {
         if !self.looks_next() {
             self.events.extend(cells::seen(&self.run).map(|seen| Event::CellDone { seen: Box::new(seen) }));
         }
-        if let (Some(reason), true) = (reason, warmup) {
-            self.stop(RunEnd::Failed { reason });
+        match reason.filter(|_| warmup) {
+            Some(reason) if self.can_tell_why() => self.miss(Gap::new("completed_per_s", "", reason)),
+            Some(reason) => self.stop(RunEnd::Failed { reason }),
+            None => {}
         }
+    }
+
+    /// Whether a stack that answered nothing is one to diagnose: it takes connections and closes them, and its hosts are watched.
+    fn can_tell_why(&self) -> bool {
+        let closes = self.run.trials.last().is_some_and(|trial| trial.result.errors.read > 0);
+        let diagnoses = match self.goal {
+            Goal::Diagnose { .. } | Goal::Prove { remedy: Remedy::Diagnosed, .. } => true,
+            Goal::Prove { remedy: Remedy::Chosen(_) | Remedy::Nothing, .. } | Goal::Limit(_) | Goal::Cells(_) => false,
+        };
+        closes && diagnoses && !self.run.stack.path().is_empty()
     }
 
     /// Whether what has just ended is not whole without the closer look that comes next.

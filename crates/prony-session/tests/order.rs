@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use prony_model::comparison::EarlierAa;
 use prony_model::knob::ChangeState;
-use prony_model::{Change, Knob, KnobId, LoadPlan, LoadResult, Nanos, Run, RunEnd, Stack, Trial, Window};
+use prony_model::{Change, ErrorCounts, Knob, KnobId, LoadPlan, LoadResult, Nanos, Run, RunEnd, Stack, Trial, Window};
 use prony_session::{Command, Effort, Goal, LimitGoal, Outcome, Remedy, Session};
 use proptest::prelude::*;
 
@@ -170,18 +170,33 @@ fn a_diagnosis_loads_at_three_levels_first() {
     );
 }
 
+/// A world in which every trial ends with these errors and without an answer.
+fn silent(goal: Goal, errors: ErrorCounts) -> Run {
+    let (run, _, _) = World::new(goal, 1.0).play(|_, command| {
+        let Command::Trial(order) = command else { return None };
+        let (purpose, plan) = (order.purpose.clone(), order.plan.clone());
+        let result = LoadResult { errors, ..LoadResult::default() };
+        Some(Outcome::Trial(Box::new(Trial { id: 0, purpose, plan, window: Window::default(), result })))
+    });
+    run
+}
+
 #[test]
 fn a_stack_that_never_answers_fails_with_the_reason() {
-    let (run, _, _) = World::new(chosen(false), 1.0).play(|_, command| {
-        let Command::Trial(order) = command else { return None };
-        let mut result = LoadResult::default();
-        result.errors.connect = 12;
-        let window = Window::default();
-        let trial = Trial { id: 0, purpose: order.purpose.clone(), plan: order.plan.clone(), window, result };
-        Some(Outcome::Trial(Box::new(trial)))
-    });
-    let RunEnd::Failed { reason } = run.end else { panic!("{:?}", run.end) };
-    assert!(reason.contains("12 connections were refused or failed") && reason.contains("curl"), "{reason}");
+    let refused = ErrorCounts { connect: 12, ..ErrorCounts::default() };
+    for goal in [chosen(false), Goal::Diagnose { intervene: false, budget: prony_session::BUDGET }] {
+        let RunEnd::Failed { reason } = silent(goal, refused).end else { panic!("it did not fail") };
+        assert!(reason.contains("12 connections were refused or failed") && reason.contains("curl"), "{reason}");
+    }
+}
+
+#[test]
+fn a_stack_that_takes_connections_and_closes_them_is_diagnosed() {
+    let closed = ErrorCounts { read: 12, ..ErrorCounts::default() };
+    let run = silent(Goal::Diagnose { intervene: false, budget: prony_session::BUDGET }, closed);
+    assert_eq!(run.end, RunEnd::Done);
+    assert!(run.diagnosis.is_some());
+    assert!(run.gaps.iter().any(|gap| gap.to_string().contains("12 connections were closed")), "{:?}", run.gaps);
 }
 
 fn workers() -> Goal {

@@ -10,7 +10,8 @@ use crate::texts;
 use crate::watched::{CpuSplit, Watched};
 use prony_model::metric::{
     CONTEXT_SWITCHES, IF_RX_BYTES, IF_RX_PACKETS, IF_TX_BYTES, IF_TX_PACKETS, LISTEN_BACKLOG, LISTEN_QUEUE,
-    NGINX_ACTIVE, NGINX_REQUESTS, PROC_COUNT, SOCK_TIME_WAIT, TCP_ACTIVE_OPENS, TCP_ESTABLISHED, TCP_PASSIVE_OPENS,
+    NGINX_ACTIVE, NGINX_REQUESTS, PG_DEADLOCKS, PG_LOCKS_AWAITED, PROC_COUNT, SOCK_TIME_WAIT, TCP_ACTIVE_OPENS,
+    TCP_ESTABLISHED, TCP_PASSIVE_OPENS,
 };
 use prony_model::{Gap, Metric, Sample, Stack};
 use prony_report::number;
@@ -24,6 +25,10 @@ const BAR: usize = 20;
 const BUSY: f64 = 0.85;
 /// Processes that are named. A guess: more are not read.
 const PROCESSES: usize = 4;
+/// Kernel locks that are named. A guess: they fill a row of 80 columns.
+const LOCKS: usize = 2;
+/// Less than this share of the time is not worth a name. A guess.
+const LOCK_MIN: f64 = 0.001;
 /// CPUs of a host that have a number each; of more the busiest are named. A guess: they fill a row of 80 columns.
 const CORES: usize = 6;
 
@@ -52,6 +57,13 @@ impl WatchScreen {
         host.is_known().then_some(&*host)
     }
 
+    /// Takes in what a close look at a host showed.
+    pub fn see_closely(&mut self, sample: &Sample) {
+        if let Some(host) = self.hosts.iter_mut().find(|host| host.name() == sample.host) {
+            host.see_closely(sample);
+        }
+    }
+
     /// A host by its name.
     pub fn host(&self, name: &str) -> Option<&Watched> {
         self.hosts.iter().find(|host| host.name() == name)
@@ -77,13 +89,14 @@ impl WatchScreen {
         words.extend(requests(host));
         words.extend(network(host));
         words.extend(sockets(host));
+        words.extend(locks(host).map(|text| format!("locks {text}")));
         words.extend(troubles(host).map(|text| format!("trouble: {text}")));
         words.join("  ")
     }
 
     /// From top to bottom. A rank is made of the kind of row and the place of its host.
     fn parts(&self) -> Vec<Part> {
-        let (kinds, hosts) = (8, self.hosts.len() as u16);
+        let (kinds, hosts) = (9, self.hosts.len() as u16);
         let part = |kind: u16, place: u16, gap: bool, rows: Vec<Line<'static>>| Part {
             rank: (kinds - kind) * (hosts + 1) + (hosts - place),
             gap,
@@ -94,11 +107,12 @@ impl WatchScreen {
             let of_host = [
                 (1, vec![self.cpu(host)]),
                 (2, self.named("trouble", troubles(host), true)),
-                (7, self.cores(host)),
+                (8, self.cores(host)),
                 (3, self.named("requests", requests(host), false)),
                 (5, self.named("network", network(host), false)),
                 (4, self.named("sockets", sockets(host), false)),
-                (6, self.named("processes", processes(host), false)),
+                (6, self.named("locks", locks(host), false)),
+                (7, self.named("processes", processes(host), false)),
             ];
             let shown = of_host.into_iter().filter(|(_, rows)| !rows.is_empty());
             parts.extend(shown.map(|(kind, rows)| part(kind, place, kind == 1, rows)));
@@ -217,11 +231,47 @@ fn sockets(host: &Watched) -> Option<String> {
     Some(words.join(", "))
 }
 
+/// Locks that somebody waits for: of a database, and of the kernel after a close look; none where neither tells.
+fn locks(host: &Watched) -> Option<String> {
+    let words: Vec<String> = database_locks(host).into_iter().chain(kernel_locks(host)).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+fn kernel_locks(host: &Watched) -> Option<String> {
+    let waits = host.kernel_locks()?;
+    let all = number::percent(waits.iter().map(|(_, share)| share).sum());
+    let named: Vec<String> = waits
+        .iter()
+        .filter(|(_, share)| *share >= LOCK_MIN)
+        .take(LOCKS)
+        .map(|(function, share)| format!("{function} {}", number::percent(*share)))
+        .collect();
+    let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
+    Some(format!("threads wait {all} of their time for the kernel's{named}"))
+}
+
+fn database_locks(host: &Watched) -> Option<String> {
+    let (all, deadlocks) = (host.sum(&PG_LOCKS_AWAITED), host.sum(&PG_DEADLOCKS));
+    let all = all.or(deadlocks.map(|_| 0.0))?;
+    let mut awaited = host.items(&PG_LOCKS_AWAITED);
+    awaited.retain(|(_, count)| *count > 0.0);
+    awaited.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let kinds: Vec<String> = awaited.iter().map(|(kind, count)| format!("{kind} {count:.0}")).collect();
+    let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
+    let dead = deadlocks.filter(|rate| *rate > 0.0).map(|rate| format!(", {}/s deadlocks", number::rate(rate)));
+    Some(format!("{all:.0} awaited{kinds}{}", dead.unwrap_or_default()))
+}
+
 fn processes(host: &Watched) -> Option<String> {
     let busiest = host.processes();
+    let mut last = None;
     let one = |(pid, cpus, waits): &(&str, f64, f64)| {
         let waits = if *waits >= 0.05 { format!(" (waits {})", texts::whole_percent(*waits)) } else { String::new() };
-        format!("{pid} {}{waits}", texts::whole_percent(*cpus))
+        // Processes of one program share its name.
+        let name = host.name_of(pid);
+        let named = name.filter(|_| name != last).map_or(String::new(), |name| format!("{name} "));
+        last = name;
+        format!("{named}{pid} {}{waits}", texts::whole_percent(*cpus))
     };
     let mut words: Vec<String> = busiest.iter().take(PROCESSES).map(one).collect();
     let others = host.sum(&PROC_COUNT).map_or(0, |n| (n as usize).saturating_sub(words.len()));

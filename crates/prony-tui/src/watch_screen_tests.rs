@@ -32,6 +32,8 @@ fn sample(host: &str, second: u64) -> Sample {
         (&SOCK_TIME_WAIT, "", 1204.0),
         (&TCP_ACTIVE_OPENS, "", 3_100.0 * s),
         (&PROC_COUNT, "", 3.0),
+        (&PROC_NAME, "1234 nginx", 1.0),
+        (&PROC_NAME, "1235 nginx", 1.0),
         (&PROC_RUN, "1234", 0.61 * s),
         (&PROC_RUN_DELAY, "1234", 0.2 * s),
         (&PROC_RUN, "1235", 0.58 * s),
@@ -85,18 +87,18 @@ fn the_path_comes_first_and_what_is_wrong_stands_below_its_host() {
                requests   12,345 requests/s, 129 connections
                network    in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s
                sockets    214 established, 1,204 in TIME_WAIT, 3,100/s opened
-               processes  1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
+               processes  nginx 1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
 
              s1           ████████░░░░░░░░░░░░  40 %  us 20  sy 12  si 8
                trouble    accept queue overflows 37.0/s
                network    in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s
                sockets    214 established, queue 3 of 2, 1,204 in TIME_WAIT, 3,100/s opened
-               processes  1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
+               processes  nginx 1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
 
              client       ████████░░░░░░░░░░░░  40 %  us 20  sy 12  si 8
                network    in 12,300 packets/s 977 KiB/s, out 12,400 packets/s 13.4 MiB/s
                sockets    214 established, 1,204 in TIME_WAIT, 3,100/s opened
-               processes  1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
+               processes  nginx 1234 61 % (waits 25 %), 1235 58 %, 1 more, 25,000 switches/s
 
              q or Ctrl-C: end
 
@@ -104,6 +106,41 @@ fn the_path_comes_first_and_what_is_wrong_stands_below_its_host() {
 
         "#]],
     );
+}
+
+#[test]
+fn locks_that_sessions_wait_for_are_told_by_kind() {
+    let mut host = Watched::new("db", Stack::parse("stack.toml", STACK).unwrap().host.get("s1").unwrap());
+    assert_eq!(locks(&host), None, "no database");
+    let mut see = |second: u64, awaited: &[(&str, f64)], deadlocks: f64| {
+        let mut sample = Sample { host: "db".to_string(), at_ns: second * 1_000_000_000, values: Vec::new() };
+        awaited.iter().for_each(|(kind, count)| sample.push(&PG_LOCKS_AWAITED, *kind, *count));
+        sample.push(&PG_DEADLOCKS, "", deadlocks);
+        host.see(&sample);
+        locks(&host)
+    };
+    see(0, &[], 0.0);
+    assert_eq!(see(1, &[], 0.0).as_deref(), Some("0 awaited"));
+    let some = see(2, &[("transactionid", 1.0), ("tuple", 17.0)], 3.0);
+    assert_eq!(some.as_deref(), Some("18 awaited (tuple 17, transactionid 1), 3.0/s deadlocks"));
+}
+
+#[test]
+fn locks_of_the_kernel_stand_until_the_next_close_look() {
+    let mut host = Watched::new("lb", Stack::parse("stack.toml", STACK).unwrap().host.get("s1").unwrap());
+    let closely = |waits: &[(&str, f64)]| {
+        let mut sample = Sample { host: "lb".to_string(), at_ns: 0, values: Vec::new() };
+        waits.iter().for_each(|(function, share)| sample.push(&LOCK_WAIT, *function, *share));
+        sample
+    };
+    host.see_closely(&closely(&[("[short]", 0.0)]));
+    assert_eq!(locks(&host).as_deref(), Some("threads wait 0 % of their time for the kernel's"));
+    host.see_closely(&closely(&[("[short]", 0.0), ("ep_poll", 0.03125), ("ext4_buffered_write_iter", 0.25)]));
+    let told = "threads wait 28.1 % of their time for the kernel's (ext4_buffered_write_iter 25 %, ep_poll 3.1 %)";
+    assert_eq!(locks(&host).as_deref(), Some(told));
+    assert!(host.facts().contains(&("lock.wait".to_string(), 0.28125)), "{:?}", host.facts());
+    host.see_closely(&closely(&[]));
+    assert_eq!(locks(&host), None, "what cannot be read any more is not told");
 }
 
 #[test]

@@ -6,10 +6,10 @@ use prony_model::metric::{
     CGROUP_OOM_KILLS, CGROUP_THROTTLED, CONNTRACK_DROPS, CONTEXT_SWITCHES, CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE,
     CPU_SOFTIRQ, CPU_STEAL, CPU_SYSTEM, CPU_USER, ERROR_LOG_NO_DESCRIPTORS, ERROR_LOG_NO_PORT,
     ERROR_LOG_NO_WORKER_CONNECTIONS, ERROR_LOG_UPSTREAM_TIMEOUT, IF_ERRORS, IF_RX_BYTES, IF_RX_DROPS, IF_RX_PACKETS,
-    IF_TX_BYTES, IF_TX_DROPS, IF_TX_PACKETS, LISTEN_BACKLOG, LISTEN_QUEUE, NGINX_ACTIVE, NGINX_REQUESTS, NIC_OVERRUNS,
-    PROC_DISK_SLEEP, PROC_RUN, PROC_RUN_DELAY, QDISC_DROPS, SOCK_TIME_WAIT, SOFTNET_DROPPED, SOFTNET_PROCESSED,
-    SOFTNET_SQUEEZED, TCP_ACTIVE_OPENS, TCP_ESTABLISHED, TCP_LISTEN_OVERFLOWS, TCP_PASSIVE_OPENS, TCP_RETRANSMITS,
-    TCP_SYN_QUEUE_DROPS, TCP_SYN_RETRANSMITS, TCP_TIME_WAIT_OVERFLOWS,
+    IF_TX_BYTES, IF_TX_DROPS, IF_TX_PACKETS, LISTEN_BACKLOG, LISTEN_QUEUE, LOCK_WAIT, NGINX_ACTIVE, NGINX_REQUESTS,
+    NIC_OVERRUNS, PROC_DISK_SLEEP, PROC_NAME, PROC_RUN, PROC_RUN_DELAY, QDISC_DROPS, SOCK_TIME_WAIT, SOFTNET_DROPPED,
+    SOFTNET_PROCESSED, SOFTNET_SQUEEZED, TCP_ACTIVE_OPENS, TCP_ESTABLISHED, TCP_LISTEN_OVERFLOWS, TCP_PASSIVE_OPENS,
+    TCP_RETRANSMITS, TCP_SYN_QUEUE_DROPS, TCP_SYN_RETRANSMITS, TCP_TIME_WAIT_OVERFLOWS,
 };
 use prony_model::{CpuList, Host, Metric, MetricKind, Sample};
 use std::collections::BTreeMap;
@@ -46,6 +46,8 @@ pub struct Watched {
     read: BTreeMap<(String, String), Readings>,
     /// Times of the last two samples.
     samples_ns: [Option<u64>; 2],
+    /// Share of their time that threads waited for each kernel lock, by the last close look; none: nobody looked, or could.
+    kernel_locks: Option<Vec<(String, f64)>>,
 }
 
 /// Some facts are read less often than others.
@@ -87,7 +89,13 @@ impl CpuSplit {
 
 impl Watched {
     pub(crate) fn new(name: &str, host: &Host) -> Self {
-        Self { name: name.to_string(), cpus: host.cpus.clone(), read: BTreeMap::new(), samples_ns: [None, None] }
+        Self {
+            name: name.to_string(),
+            cpus: host.cpus.clone(),
+            read: BTreeMap::new(),
+            samples_ns: [None, None],
+            kernel_locks: None,
+        }
     }
 
     pub(crate) fn see(&mut self, sample: &Sample) {
@@ -105,6 +113,20 @@ impl Watched {
         self.read.retain(|_, readings| sample.at_ns.saturating_sub(readings.now.at_ns) <= kept_ns);
     }
 
+    /// Takes in a close look, which stands until the next one.
+    pub(crate) fn see_closely(&mut self, sample: &Sample) {
+        let is_lock = |(metric, _, _): &&(String, String, f64)| metric == LOCK_WAIT.name;
+        let mut waits: Vec<(String, f64)> =
+            sample.values.iter().filter(is_lock).map(|(_, item, share)| (item.clone(), *share)).collect();
+        waits.sort_by(|a, b| b.1.total_cmp(&a.1));
+        self.kernel_locks = (!waits.is_empty()).then_some(waits);
+    }
+
+    /// Share of their time that threads waited for each kernel lock, the longest waits first.
+    pub(crate) fn kernel_locks(&self) -> Option<&[(String, f64)]> {
+        self.kernel_locks.as_deref()
+    }
+
     /// Its name in the stack.
     pub fn name(&self) -> &str {
         &self.name
@@ -116,7 +138,7 @@ impl Watched {
     }
 
     /// Each item of a metric: a gauge as it is, a counter per second.
-    fn items(&self, metric: &Metric) -> Vec<(&str, f64)> {
+    pub(crate) fn items(&self, metric: &Metric) -> Vec<(&str, f64)> {
         let from = (metric.name.to_string(), String::new());
         let read = self.read.range(from..).take_while(|((name, _), _)| name == metric.name);
         let value = |readings: &Readings| match metric.kind {
@@ -176,6 +198,12 @@ impl Watched {
         })
     }
 
+    /// The name of a process, once it was read.
+    pub(crate) fn name_of(&self, pid: &str) -> Option<&str> {
+        let names = self.items(&PROC_NAME).into_iter().filter_map(|(item, _)| item.split_once(' '));
+        names.filter(|(of, _)| *of == pid).map(|(_, name)| name).next()
+    }
+
     /// Its busiest processes: number, CPUs used, and share of the time that it wanted a CPU in which it waited for one.
     pub(crate) fn processes(&self) -> Vec<(&str, f64, f64)> {
         let waits: BTreeMap<&str, f64> = self.items(&PROC_RUN_DELAY).into_iter().collect();
@@ -233,6 +261,8 @@ impl Watched {
             &PROC_DISK_SLEEP,
         ];
         facts.extend(sums.into_iter().filter_map(|metric| Some((metric.name.to_string(), self.sum(metric)?))));
+        let waited = self.kernel_locks().map(|waits| waits.iter().map(|(_, share)| share).sum());
+        facts.extend(waited.map(|share: f64| (LOCK_WAIT.name.to_string(), share)));
         facts.extend(self.troubles().into_iter().map(|(name, _, rate)| (name.to_string(), rate)));
         facts
     }

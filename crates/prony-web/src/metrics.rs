@@ -79,7 +79,12 @@ fn of_runs(runs: &[&RunSummary]) -> Vec<Family> {
             "Good requests per second at the operating point of the newest finished run.",
             each(|run| run.good_per_s),
         ),
-        gauge("prony_run_latency_seconds", "Latency at that point.", quantiles.collect()),
+        Family {
+            name: "prony_run_latency_seconds",
+            help: "Latency at that point.",
+            kind: "summary",
+            samples: quantiles.collect(),
+        },
         gauge("prony_run_error_ratio", "Share of failed requests at that point.", each(|run| run.error_share)),
         gauge(
             "prony_run_generator_limited",
@@ -169,7 +174,7 @@ mod tests {
             # TYPE prony_run_good_requests_per_second gauge
             prony_run_good_requests_per_second{stack="shop"} 200.5
             # HELP prony_run_latency_seconds Latency at that point.
-            # TYPE prony_run_latency_seconds gauge
+            # TYPE prony_run_latency_seconds summary
             # HELP prony_run_error_ratio Share of failed requests at that point.
             # TYPE prony_run_error_ratio gauge
             prony_run_error_ratio{stack="a\"b"} 0

@@ -179,7 +179,7 @@ fn measure(row: Row, cpus: &Cpus, each: Nanos) -> Result<Cell> {
         duration: each,
         ..LoadPlan::to(&server.url())
     };
-    let result = prony_load::run(&plan, &AtomicBool::new(false), &|_| {})?;
+    let result = prony_load::run(&plan, &AtomicBool::new(false), None)?;
     cell(shape, &result)
 }
 

@@ -6,7 +6,7 @@
 use crate::cli::ShowArgs;
 use anyhow::{Context, Result, bail};
 use prony_agent::{Agent, AgentError, LocalAgent, Reply, Request};
-use prony_model::{Host, LoadPlan, LoadProgress, LoadResult, Role, Stack};
+use prony_model::{Host, LoadPlan, LoadProgress, LoadResult, Nanos, Role, Stack};
 use prony_tui::{LoadScreen, Look, TICK, Terminal, Wish};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Write as _;
@@ -14,14 +14,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 
-/// Sends the load from the stack's generator host, or from here if it names none. Ctrl-C, `q` and a progress that `is_enough` end it early, with what was
-/// measured.
-pub(crate) fn send(
-    stack: &Stack,
-    plan: &LoadPlan,
-    show: &ShowArgs,
-    is_enough: &mut dyn FnMut(&LoadProgress) -> bool,
-) -> Result<LoadResult> {
+/// How often a screen, or what may end the load early, hears of it. A guess: smooth to the eye.
+const SCREEN_EVERY: Nanos = Nanos(250_000_000);
+/// The same for lines, of which there is one a second.
+const LINES_EVERY: Nanos = Nanos(500_000_000);
+
+/// Ends a load early, with what was measured, when it is true of the progress.
+pub(crate) type Enough<'a> = Option<&'a mut dyn FnMut(&LoadProgress) -> bool>;
+
+/// Sends the load from the stack's generator host, or from here if it names none. Ctrl-C and `q` end it early too.
+pub(crate) fn send(stack: &Stack, plan: &LoadPlan, show: &ShowArgs, mut is_enough: Enough<'_>) -> Result<LoadResult> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("cannot catch Ctrl-C")?;
@@ -29,13 +31,18 @@ pub(crate) fn send(
     let here = Host { role: Role::Generator, ..Host::default() };
     let (name, host) = stack.generator().unwrap_or(("client", &here));
     let agent = LocalAgent::new(name, host, crate::home::journal(), None);
-    let replies = agent.begin(Request::LoadLive(Box::new(plan.clone())));
     let mut live = Live::new(plan, show);
+    let every = if is_enough.is_some() { Some(SCREEN_EVERY) } else { live.hears_every() };
+    let plan = Box::new(plan.clone());
+    let replies = agent.begin(match every {
+        Some(every) => Request::LoadLive { plan, every },
+        None => Request::Load(plan),
+    });
     let mut enough = false;
     loop {
         match replies.recv_timeout(TICK) {
             Ok(Ok(Reply::Progress(progress))) => {
-                enough |= is_enough(&progress);
+                enough |= is_enough.as_mut().is_some_and(|is_enough| is_enough(&progress));
                 live.see(&progress);
             }
             Ok(Ok(Reply::Loaded(_, result))) => return Ok(*result),
@@ -77,6 +84,15 @@ impl Live {
             Face::Lines
         };
         Self { screen: LoadScreen::new(plan, Look::of(&environment)), face }
+    }
+
+    /// How often it must hear of the load; none: it shows nothing.
+    fn hears_every(&self) -> Option<Nanos> {
+        match self.face {
+            Face::Waiting | Face::Taken(_) => Some(SCREEN_EVERY),
+            Face::Lines => Some(LINES_EVERY),
+            Face::Nothing => None,
+        }
     }
 
     /// Shows how the load goes. Whoever cannot see it any more misses it; the load goes on.

@@ -7,7 +7,7 @@ use crate::cli::LoadArgs;
 use crate::{BadArgument, Exit, live, load_plan, load_result, source};
 use anyhow::Result;
 use prony_model::threshold::ThresholdResult;
-use prony_model::{LoadPlan, Place, Stack};
+use prony_model::{LoadPlan, LoadProgress, Place, Stack};
 use prony_stats::threshold::EarlyStop;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,10 +17,12 @@ pub(crate) fn run(args: &LoadArgs) -> Result<Exit> {
     let thresholds = &args.threshold.thresholds;
     let mut early = args.threshold.abort_on_fail.then(|| EarlyStop::new(thresholds, plan.warmup));
     let mut broken: Option<ThresholdResult> = None;
-    let result = live::send(&stack, &plan, &args.show, &mut |progress| {
+    let mut is_broken = |progress: &LoadProgress| {
         broken = broken.take().or_else(|| early.as_mut()?.observe(progress));
         broken.is_some()
-    })?;
+    };
+    let is_enough: live::Enough<'_> = if args.threshold.abort_on_fail { Some(&mut is_broken) } else { None };
+    let result = live::send(&stack, &plan, &args.show, is_enough)?;
     if let Some(seen) = &broken {
         eprintln!("note: ended early, because {} did not hold", seen.threshold);
     }

@@ -10,17 +10,19 @@ use crate::output::print;
 use crate::progress::Progress;
 use crate::{home, source};
 use anyhow::{Context, Result};
-use prony_agent::Seen;
-use prony_model::{Host, Stack};
+use prony_agent::{Agent, AgentError, Reply, Request, Seen};
+use prony_model::{Host, Nanos, Stack};
 use prony_tui::{Look, TICK, Terminal, WatchScreen, Watched, Wish};
 use serde_json::{Map, Value, json};
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 /// Looks more often than this cost the host more than they tell: CPU times have ticks of 10 ms.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// Length of a close look. A guess: some hundred waits, if there are any that matter.
+const CLOSE_FOR: Nanos = Nanos(1_000_000_000);
 /// Version of the JSON output.
 const SCHEMA: &str = "prony.watch/1";
 
@@ -29,6 +31,11 @@ pub(crate) fn run(args: &WatchArgs) -> Result<Exit> {
     let interval = Duration::from(args.interval);
     if interval < INTERVAL_MIN {
         return Err(BadArgument::error(format!("--interval is {}: the least is 100ms", args.interval)));
+    }
+    if let Some(every) = args.close.filter(|every| every.0 < 2 * CLOSE_FOR.0) {
+        return Err(BadArgument::error(format!(
+            "--close is {every}: each look takes {CLOSE_FOR}, and the least is 2s"
+        )));
     }
     let (name, stack) = match &args.stack {
         Some(name) => (name.as_str(), source::stack(name)?),
@@ -74,6 +81,7 @@ fn watch(
         false => None,
     };
     let mut screen = WatchScreen::new(name, stack, Look::of(&environment));
+    let mut closely = args.close.map(|every| Closely { every: every.into(), next: Instant::now(), asked: Vec::new() });
     let begun = Instant::now();
     let is_over = || interrupted() || args.duration.is_some_and(|most| begun.elapsed() >= Duration::from(most));
     let mut draw = true;
@@ -91,6 +99,9 @@ fn watch(
             // Every watch has ended: none of the hosts can be read.
             Err(RecvTimeoutError::Disconnected) => break,
         }
+        if let Some(closely) = &mut closely {
+            closely.go_on(agents.values(), &mut screen);
+        }
         let Some(terminal) = &mut terminal else { continue };
         let wishes = terminal.wishes().context("the terminal is gone")?;
         if wishes.contains(&Wish::Stop) {
@@ -104,6 +115,34 @@ fn watch(
         agent.stop_watch();
     }
     Ok(())
+}
+
+/// Close looks at all hosts, now and then.
+struct Closely {
+    every: Duration,
+    next: Instant,
+    /// Looks that are under way.
+    asked: Vec<Receiver<Result<Reply, AgentError>>>,
+}
+
+impl Closely {
+    /// Begins looks that are due, and shows what those that have ended saw.
+    fn go_on<'a>(&mut self, agents: impl Iterator<Item = &'a Box<dyn Agent>>, screen: &mut WatchScreen) {
+        if self.asked.is_empty() && Instant::now() >= self.next {
+            self.next = Instant::now() + self.every;
+            self.asked = agents.map(|agent| agent.begin(Request::Look { duration: CLOSE_FOR })).collect();
+        }
+        self.asked.retain(|replies| match replies.try_recv() {
+            Ok(Ok(Reply::Looked(sample, gaps, _))) => {
+                screen.see_closely(&sample);
+                gaps.into_iter().for_each(|gap| screen.miss(gap));
+                false
+            }
+            // A host that cannot be looked at closely is still watched.
+            Ok(_) | Err(TryRecvError::Disconnected) => false,
+            Err(TryRecvError::Empty) => true,
+        });
+    }
 }
 
 /// One host as a line, or as an object in a line.

@@ -1,6 +1,6 @@
 // What was changed on hosts, how it ended, and what makes it permanent; and what else would mend it.
 
-import { h, section } from "../dom";
+import { h, marked, section } from "../dom";
 import type { ChangeView, ReportData } from "../generated/types";
 import { t } from "../text";
 
@@ -11,7 +11,7 @@ export function changes(data: ReportData): HTMLElement | null {
     t.changes.title,
     null,
     data.remedies.length > 0
-      ? h("ul", { class: "remedies" }, data.remedies.map((r) => h("li", {}, r.advice, r.knob ? [" ", h("code", {}, r.knob)] : null)))
+      ? h("ul", { class: "remedies" }, data.remedies.map((r) => h("li", {}, marked(r.advice), r.knob ? [" ", h("code", {}, r.knob)] : null)))
       : null,
     data.changes.map(change),
   );
@@ -24,7 +24,7 @@ function change(c: ChangeView): HTMLElement {
     h("h3", {}, h("code", {}, c.knob), t.walk.at(c.host), h("span", { class: `word ${c.tone}` }, c.state)),
     h("p", {}, t.changes.tried(c.title, c.before || t.changes.notSet, c.after)),
     c.diff ? h("pre", { class: "diff", tabindex: 0 }, c.diff.trimEnd().split("\n").map((text) => h("span", { class: kind(text) }, `${text}\n`))) : null,
-    c.permanent ? h("p", {}, h("b", {}, t.changes.permanent), c.permanent) : null,
+    c.permanent ? h("p", {}, h("b", {}, t.changes.permanent), marked(c.permanent)) : null,
   );
 }
 

@@ -19,6 +19,8 @@ const PARTS: [key: Part, short: string][] = [
   ["idle", "id"],
 ];
 
+/** Waiting for a disk is idleness with a reason. */
+const busy = (level: CpuLevel) => percent(1 - level.idle - level.iowait);
 const own = (level: CpuLevel) => (level.hop_cpus === null ? NONE : t.cpu.cpus(level.hop_cpus.toFixed(2)));
 
 export function cpu(data: ReportData): HTMLElement | null {
@@ -40,7 +42,7 @@ export function cpu(data: ReportData): HTMLElement | null {
 
 function drawn(host: HostCpu): HTMLElement {
   const cpus = host.cpus ? `CPU ${host.cpus}` : t.cpu.cpus(String(host.cpu_count));
-  const label = `${host.host}: ${host.levels.map((l) => `${l.label} ${t.cpu.busy(percent(1 - l.idle))}`).join(", ")}`;
+  const label = `${host.host}: ${host.levels.map((l) => `${l.label} ${t.cpu.busy(busy(l))}`).join(", ")}`;
   return h(
     "div",
     { class: "part" },
@@ -59,6 +61,6 @@ function row(level: CpuLevel, top: number, width: number): Child {
     x += w;
     return [rect, text];
   });
-  const right = level.hop_cpus === null ? t.cpu.busy(percent(1 - level.idle)) : t.cpu.busyOwn(percent(1 - level.idle), level.hop_cpus.toFixed(2));
+  const right = level.hop_cpus === null ? t.cpu.busy(busy(level)) : t.cpu.busyOwn(busy(level), level.hop_cpus.toFixed(2));
   return [s("text", { class: "row", x: 1, y: top + 13 }, level.label), s("text", { class: "row value", x: width - 1, y: top + 13, "text-anchor": "end" }, right), parts];
 }

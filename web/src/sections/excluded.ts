@@ -2,7 +2,7 @@
 
 import { h, section, table } from "../dom";
 import type { ReportData } from "../generated/types";
-import { t } from "../text";
+import { cause, t } from "../text";
 
 /** About a screen. */
 const ROWS_MAX = 12;
@@ -10,7 +10,7 @@ const ROWS_MAX = 12;
 export function excluded(data: ReportData): HTMLElement | null {
   const others = data.candidates.filter((c) => c.cause !== data.verdict?.cause || c.hop !== data.verdict?.hop);
   if (data.excluded.length === 0 && others.length === 0) return null;
-  const name = (title: string, id: string) => [title, " ", h("code", {}, id)];
+  const name = (title: string, id: string) => [cause(id, title, "")[0], " ", h("code", {}, id)];
   return section(
     "excluded",
     t.excluded.title,

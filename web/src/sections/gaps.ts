@@ -1,6 +1,6 @@
 // What could not be seen, and why. A missing fact is never shown as 0.
 
-import { h, section, table } from "../dom";
+import { h, marked, section, table } from "../dom";
 import type { ReportData } from "../generated/types";
 import { t } from "../text";
 
@@ -10,6 +10,6 @@ export function gaps(data: ReportData): HTMLElement | null {
     "gaps",
     t.gaps.title,
     t.gaps.lead,
-    table(t.gaps.title, [t.words.fact, t.words.host, t.gaps.why], data.gaps.map((g) => [h("span", { class: "codes" }, g.facts.map((f) => h("code", {}, f))), g.host || t.gaps.wholeRun, g.reason])),
+    table(t.gaps.title, [t.words.fact, t.words.host, t.gaps.why], data.gaps.map((g) => [h("span", { class: "codes" }, g.facts.map((f) => h("code", {}, f))), g.host || t.gaps.wholeRun, marked(g.reason)])),
   );
 }

@@ -1,7 +1,7 @@
 // Before and after: every trial in the order it ran, then each effect with its 95 % interval.
 
 import { figure, intervals, legend, type IntervalRow } from "../chart";
-import { h, s, section, table, type Child } from "../dom";
+import { h, marked, s, section, table, type Child } from "../dom";
 import type { EffectView, ProofView, ReportData } from "../generated/types";
 import { percent, rate, short } from "../number";
 import { linear } from "../scale";
@@ -15,17 +15,23 @@ export function proof(data: ReportData): HTMLElement | null {
     "proof",
     t.proof.title,
     lead,
-    p.summary ? h("p", { class: `note ${p.tone}` }, h("b", {}, `${p.verdict_title.charAt(0).toUpperCase()}${p.verdict_title.slice(1)}. `), p.summary) : null,
+    p.summary ? h("p", { class: `note ${p.tone}` }, led(p.summary, (word) => h("b", {}, word))) : null,
     p.trials.length > 0 ? trials(p) : null,
     effects(p),
     h("p", { class: "facts" }, facts(p)),
-    p.worth ? h("p", { class: "facts" }, h("span", { class: `word ${p.worth_tone}` }, p.worth)) : null,
+    p.worth ? h("p", { class: "facts" }, led(p.worth, (word) => h("span", { class: `word ${p.worth_tone}` }, word))) : null,
     table(
       t.proof.effects,
       [t.words.metric, ">A", ">B", `>${t.proof.effect}`, `>${t.proof.margin}`, t.proof.verdict],
       [p.effect, ...p.guards].map((e) => [e.title, e.a_text, e.b_text, e.text, e.margin === null ? "" : percent(e.margin), h("span", { class: `word ${e.tone}` }, e.state || p.verdict_title)]),
     ),
   );
+}
+
+/** A sentence that begins with its verdict and a colon: the verdict stands out. */
+function led(sentence: string, verdict: (word: string) => Child): Child[] {
+  const end = sentence.indexOf(":") + 1;
+  return [verdict(sentence.slice(0, end)), marked(sentence.slice(end))];
 }
 
 function facts(p: ProofView): string {

@@ -1,11 +1,13 @@
 // What a reader sees first: the result in one sentence, key figures, why it can be trusted, where it is.
 
-import { h } from "../dom";
+import { h, marked } from "../dom";
 import type { ReportData, VerdictView } from "../generated/types";
 import { seconds } from "../number";
-import { t } from "../text";
+import { cause, inTwo, t } from "../text";
 import { stack } from "./stack";
 
+/** A result with more letters is written smaller, so that it takes three lines at most. */
+const LONG_RESULT = 90;
 /** Values with more letters, like `at least 7,038/s`, are written smaller, so that they stay on one line. */
 const LONG = 11;
 
@@ -13,22 +15,27 @@ export function verdict(data: ReportData, tools: HTMLElement): HTMLElement {
   const { headline, run, verdict: found } = data;
   const subject = data.stack.name || data.stack.entry;
   const when = [run.started, run.wall_s === null ? null : t.verdict.inAll(seconds(run.wall_s))].filter(Boolean).join(" \u00b7 ");
+  const [title, meaning] = found ? cause(found.cause, found.title, found.meaning) : ["", ""];
+  // The sentence of a verdict is the title of its cause, so that it can be said in every language.
+  const sentence = found && title !== found.title ? t.verdict.sentence(title, headline.sentence.endsWith(`, at ${found.hop}.`) ? found.hop : "") : headline.sentence;
+  const [result, more] = inTwo(sentence);
   return h(
     "header",
     { class: `verdict ${headline.tone}` },
     h("div", { class: "subject" }, h("span", { class: "brand" }, "prony"), subject ? h("span", {}, subject) : null, h("span", {}, when), tools),
-    h("h1", {}, headline.sentence),
+    h("h1", { class: result.length > LONG_RESULT ? "long" : null }, result),
+    more ? h("p", { class: "summary" }, more) : null,
     headline.support ? h("p", { class: `support ${data.proof?.tone ?? "plain"}` }, headline.support) : null,
     run.end_note ? h("p", { class: `note ${run.end === "failed" ? "bad" : "warn"}`, role: "note" }, run.end_note) : null,
     headline.figures.length > 0
       ? h(
           "dl",
           { class: "figures" },
-          headline.figures.map((f) => h("div", { class: f.tone }, h("dt", {}, f.label), h("dd", { class: f.value.length > LONG ? "big long" : "big" }, f.value), h("dd", {}, f.note))),
+          headline.figures.map((f) => h("div", { class: f.tone }, h("dt", {}, t.figures[f.label] ?? f.label), h("dd", { class: f.value.length > LONG ? "big long" : "big" }, t.figures[f.value] ?? f.value), h("dd", {}, marked(f.note)))),
         )
       : null,
-    found?.summary ? h("p", { class: "summary" }, together(found.summary)) : null,
-    found?.meaning && found.cause !== "none" ? h("p", { class: "meaning" }, found.meaning, " ", h("code", {}, found.cause)) : null,
+    found?.summary ? h("p", { class: "summary" }, marked(together(found.summary))) : null,
+    found && meaning && found.cause !== "none" ? h("p", { class: "meaning" }, marked(meaning), " ", h("code", {}, found.cause)) : null,
     stack(data),
     found && found.grounding.length > 0 ? grounding(found) : null,
   );
@@ -43,7 +50,7 @@ function grounding(found: VerdictView): HTMLElement {
       "ul",
       {},
       found.grounding.map((g) =>
-        h("li", { class: g.holds ? "good" : "warn" }, h("b", {}, h("span", { class: "sign" }, g.holds ? t.verdict.yes : t.verdict.no), g.title), h("span", {}, g.detail)),
+        h("li", { class: g.holds ? "good" : "warn" }, h("b", {}, h("span", { class: "sign" }, g.holds ? t.verdict.yes : t.verdict.no), t.verdict.tests[g.test] ?? g.title), h("span", {}, g.detail)),
       ),
     ),
   );

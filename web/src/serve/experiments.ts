@@ -1,6 +1,6 @@
 // Experiments: those that can be started, and those that were.
 
-import { h, section, table, type Child } from "../dom";
+import { h, marked, section, table, type Child } from "../dom";
 import type { ExperimentFile, ExperimentList, Job, JobList } from "../generated/api";
 import { get, send } from "./ask";
 import { button } from "./bar";
@@ -16,7 +16,7 @@ export async function experiments(): Promise<Child[]> {
     h("h1", {}, w.title),
     h("p", { class: "lead" }, w.lead),
     list.running ? h("p", { class: "note warn" }, w.running, " ", h("a", { href: jobPath(list.running) }, w.look)) : null,
-    list.experiments.length === 0 ? h("p", { class: "note" }, w.cannot) : h("ul", { class: "experiments" }, list.experiments.map((one) => card(one, list.running !== null))),
+    list.experiments.length === 0 ? h("p", { class: "note" }, marked(w.cannot)) : h("ul", { class: "experiments" }, list.experiments.map((one) => card(one, list.running !== null))),
     jobs.length > 0 ? started(jobs) : null,
   ];
 }

@@ -1,6 +1,6 @@
 // The list of runs: search, tags, stacks, the course of each as a small line, and the choice of those to compare.
 
-import { h, type Child } from "../dom";
+import { h, marked, type Child } from "../dom";
 import type { RunList } from "../generated/api";
 import type { RunSummary } from "../generated/types";
 import { micros, rate } from "../number";
@@ -61,7 +61,7 @@ class Page {
     const w = words().runs;
     this.found.textContent = w.found(list.total);
     const isFiltered = Object.values(this.wanted).some(Boolean);
-    const none = h("li", { class: "note" }, isFiltered ? w.none : w.nothing);
+    const none = h("li", { class: "note" }, marked(isFiltered ? w.none : w.nothing));
     // A list that is asked for again keeps the place of the keyboard.
     const focused = document.activeElement?.closest(".runs") ? document.activeElement.getAttribute("data-key") : null;
     this.list.replaceChildren(...(list.runs.length > 0 ? list.runs.map((run) => this.row(run)) : [none]));

@@ -1,6 +1,6 @@
 // Stack files: a list, and an editor that says at the line what is wrong.
 
-import { h, type Child } from "../dom";
+import { h, marked, type Child } from "../dom";
 import type { Checked, StackFiles, StackText } from "../generated/api";
 import { get, path, send } from "./ask";
 import { button } from "./bar";
@@ -13,7 +13,7 @@ export async function stacks(query: URLSearchParams): Promise<Child[]> {
   const w = words().stacks;
   document.title = `prony: ${w.title}`;
   const { files, folders } = await get<StackFiles>("/api/stacks");
-  if (folders.length === 0) return [h("h1", {}, w.title), h("p", { class: "note" }, w.cannot)];
+  if (folders.length === 0) return [h("h1", {}, w.title), h("p", { class: "note" }, marked(w.cannot))];
   const wanted = query.get("file") ?? files[0]?.file ?? "";
   const fresh = wanted !== "" && !files.some(({ file }) => file === wanted);
   const text = wanted === "" ? null : fresh ? { file: wanted, text: "", version: "" } : await get<StackText>(path("/api/stack", { file: wanted }));

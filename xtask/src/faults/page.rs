@@ -10,16 +10,16 @@ use std::path::Path;
 /// Where it is.
 const PAGE: &str = "docs/diagnosis-score.md";
 
-/// Writes the page.
+/// Writes the page; `left` names cases that were not measured yet.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn write(root: &Path, args: &FaultsArgs, rows: &[Row]) -> anyhow::Result<()> {
+pub fn write(root: &Path, args: &FaultsArgs, rows: &[Row], left: &[&str]) -> anyhow::Result<()> {
     let path = root.join(PAGE);
-    std::fs::write(&path, text(args, rows)).with_context(|| path.display().to_string())
+    std::fs::write(&path, text(args, rows, left)).with_context(|| path.display().to_string())
 }
 
-fn text(args: &FaultsArgs, rows: &[Row]) -> String {
+fn text(args: &FaultsArgs, rows: &[Row], left: &[&str]) -> String {
     let mut machines: Vec<&str> = rows.iter().map(|row| row.machine.as_str()).collect();
     machines.sort_unstable();
     machines.dedup();
@@ -45,6 +45,9 @@ fn text(args: &FaultsArgs, rows: &[Row]) -> String {
     );
     for line in summary(rows) {
         text += &format!("- {line}\n");
+    }
+    if !left.is_empty() {
+        text += &format!("- not measured yet: {}\n", left.join(", "));
     }
     text += "\n| confidence | verdicts | right |\n|---|--:|--:|\n";
     for confidence in ["high", "medium", "low"] {

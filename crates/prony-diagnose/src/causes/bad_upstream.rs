@@ -23,6 +23,7 @@
 //! ## References
 //! nginx `ngx_http_upstream_module`, directive `server`; HAProxy `option httpchk`.
 
+use super::cpu_quota_throttled::{THROTTLED, stopped_by_quota};
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_of_share, gain_until_full,
     ruled_out,
@@ -148,6 +149,9 @@ fn slow(hop: &Hop<'_>, siblings: &[Hop<'_>]) -> Result<Judgement, Gap> {
             "it is slow because its CPUs are full",
         );
     }
+    if let Some(throttled) = stopped_by_quota(hop) {
+        return ruled_out(&throttled, THROTTLED, "guess", "it is slow because a quota stops it");
+    }
     let at = hop.at(Level::At)?;
     let share = (at.staying()? / at.in_flight()?).min(1.0);
     if share < WAIT_SHARE_MIN {
@@ -207,6 +211,8 @@ mod tests {
         assert!((found.score - 50.0 / 64.0).abs() < 0.01, "{}", found.score);
         assert_eq!(score(CAUSE.id, "s1", &waiting(50.0)), 0.0);
         assert_eq!(score(CAUSE.id, "s2", &waiting(50.0).gauge("s1", &CONN_IN_BUSY, "80", 40.0)), 0.0, "both are slow");
+        let stopped = waiting(50.0).per_second("s2", &prony_model::metric::CGROUP_THROTTLED_TIME, "", 0.3);
+        assert_eq!(score(CAUSE.id, "s2", &stopped), 0.0, "a quota stops it");
     }
 
     #[test]

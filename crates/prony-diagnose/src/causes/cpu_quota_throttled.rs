@@ -23,7 +23,7 @@
 use crate::cause::{
     Cause, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_next_limit, knob, ruled_out,
 };
-use crate::facts::Hop;
+use crate::facts::{Fact, Hop};
 use prony_model::metric::{CGROUP_QUOTA, CGROUP_THROTTLED, CGROUP_THROTTLED_TIME};
 use prony_model::{Gap, KnobId, Level};
 
@@ -39,6 +39,11 @@ pub(super) const CAUSE: Cause = Cause {
 
 /// Throttled share from which it matters. A guess: no public tool has a rule on throttled time.
 pub const THROTTLED: f64 = 0.05;
+
+/// How long a quota stops the hop, when that is long enough to explain why requests stay there.
+pub fn stopped_by_quota(hop: &Hop<'_>) -> Option<Fact> {
+    hop.summary(&CGROUP_THROTTLED_TIME).ok().filter(|throttled| throttled.value >= THROTTLED)
+}
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let cpus = hop.cpus()?.len() as f64;

@@ -26,13 +26,13 @@
 //! ## References
 //! Little's law; Linux tcp_info `tcpi_last_data_recv`, `tcpi_last_data_sent`.
 
-use super::cpu_quota_throttled::THROTTLED;
+use super::cpu_quota_throttled::{THROTTLED, stopped_by_quota};
 use crate::cause::{
     Cause, Dose, FLAT, Finding, Judgement, Kind, Layer, Scope, concurrency_elasticity, cpu_is_full, does_not_apply,
     gain_of_share, gain_until_full, ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
-use prony_model::metric::{CGROUP_THROTTLED_TIME, CONN_IN_BUSY, TCP_PASSIVE_OPENS};
+use prony_model::metric::{CONN_IN_BUSY, TCP_PASSIVE_OPENS};
 use prony_model::stack::Role;
 use prony_model::{Gap, Level};
 
@@ -81,9 +81,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if busy.value > BUSY_WORKER {
         return ruled_out(&busy, BUSY_WORKER, "guess", "requests stay long because its workers are busy");
     }
-    if let Ok(throttled) = hop.summary(&CGROUP_THROTTLED_TIME)
-        && throttled.value >= THROTTLED
-    {
+    if let Some(throttled) = stopped_by_quota(hop) {
         return ruled_out(&throttled, THROTTLED, "guess", "requests stay long because it is stopped by a quota");
     }
     let share = hop.held()?.share * (1.0 - busy.value);
@@ -172,7 +170,7 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &lab(31.0)), 0.0, "the proxy only passes on");
         assert_eq!(score(CAUSE.id, "s1", &lab(1.8)), 0.0, "under 3 ms");
         assert_eq!(score(CAUSE.id, "s1", &lab(31.0).own("s1", 0.9)), 0.0, "busy, not waiting");
-        let throttled = lab(31.0).per_second("s1", &CGROUP_THROTTLED_TIME, "", 0.3);
+        let throttled = lab(31.0).per_second("s1", &prony_model::metric::CGROUP_THROTTLED_TIME, "", 0.3);
         assert_eq!(score(CAUSE.id, "s1", &throttled), 0.0);
     }
 

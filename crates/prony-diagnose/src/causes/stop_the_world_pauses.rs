@@ -23,13 +23,13 @@
 //! ## References
 //! The garbage collection handbook, Jones et al., on pauses; CPython `gc.freeze`.
 
-use super::cpu_quota_throttled::THROTTLED;
+use super::cpu_quota_throttled::{THROTTLED, stopped_by_quota};
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, predicted_gain, ruled_out,
 };
 use crate::facts::{Fact, Hop};
 use crate::sessions::{BUSY_PROCESS, cpus_per_process, runs_code};
-use prony_model::metric::{CGROUP_THROTTLED_TIME, CONN_IN_UNREAD, LOOK_PAUSE_LONGEST, LOOK_PAUSED};
+use prony_model::metric::{CONN_IN_UNREAD, LOOK_PAUSE_LONGEST, LOOK_PAUSED};
 use prony_model::{Gap, Level};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -65,11 +65,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if rate.value < RATE_MIN {
         return ruled_out(&rate, RATE_MIN, "Poisson", "so few requests leave gaps by themselves");
     }
-    let throttled = hop.summary(&CGROUP_THROTTLED_TIME);
-    if let Ok(throttled) = &throttled
-        && throttled.value >= THROTTLED
-    {
-        return ruled_out(throttled, THROTTLED, "guess", "a quota stops it");
+    if let Some(throttled) = stopped_by_quota(hop) {
+        return ruled_out(&throttled, THROTTLED, "guess", "a quota stops it");
     }
     let unread = hop.summary(&CONN_IN_UNREAD)?;
     let border = UNREAD * paused.value * hop.at(Level::At)?.in_flight()?;
@@ -123,7 +120,7 @@ mod tests {
             lab(0.4).queueing(900.0).gauge("app", &CONN_IN_UNREAD, "80", 1.0),
             "nothing lies unread, and it is idle",
         );
-        silent(lab(0.4).per_second("app", &CGROUP_THROTTLED_TIME, "", 0.4), "a quota");
+        silent(lab(0.4).per_second("app", &prony_model::metric::CGROUP_THROTTLED_TIME, "", 0.4), "a quota");
         silent(lab(0.4).throughput(90.0), "little load");
         let collecting = lab(0.4).gauge("app", &CONN_IN_UNREAD, "80", 1.0);
         let collecting = collecting.levels("app", &prony_model::metric::CONN_IN_BUSY, "80", [5.0, 60.0, 120.0]);

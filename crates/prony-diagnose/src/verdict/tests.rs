@@ -1,5 +1,7 @@
 //! Whole diagnoses: of synthetic runs with the figures of planted cases, and of the cases from the field.
 
+mod wide;
+
 use super::*;
 use crate::plan_interventions;
 use crate::testing::Lab;
@@ -228,6 +230,12 @@ fn an_answer_that_agrees_grounds_the_verdict() {
     let tried = "its remedy, tried in 6 pairs of short trials, changed throughput by +10 % (+5 % to +15 %)";
     assert!(after.summary.contains(tried), "{}", after.summary);
     assert_eq!((&after.cause, &after.grounding), (&verdict.cause, &verdict.grounding), "further looks decide nothing");
+    let bounded = |value, low, high| Some(Bounded { value: Some(value), low: Some(low), high: Some(high) });
+    for tried in run.interventions.iter_mut().filter(|i| !i.what.knobs().is_empty()) {
+        (tried.p99, tried.p999) = (bounded(0.3, -0.1, 0.7), bounded(-0.98, -0.99, -0.97));
+    }
+    let waits = diagnose(&run).verdict.summary;
+    assert!(waits.contains(&format!("{tried}, latency at p99.9 by -98 %")), "{waits}");
     assert!(plan_interventions(&run, &diagnose(&run)).is_empty(), "and are not made twice");
 }
 
@@ -264,13 +272,19 @@ fn where_all_share_the_full_cpu_nothing_turned_is_the_control() {
 }
 
 #[test]
-fn what_throughput_does_not_follow_has_no_curve() {
-    for suspect in [(0.3, -1.2, 1.8), (0.02, -0.08, 0.12)] {
-        let mut run = keepalive_off().run();
-        answered(&mut run, suspect, (0.0, -0.1, 0.1));
-        let plan = plan_interventions(&run, &diagnose(&run));
-        assert!(plan.iter().all(|i| !i.further), "{plan:?}");
-    }
+fn a_host_with_the_same_fault_is_no_control() {
+    let lab = Lab::healthy().cpu("1", 0.5, 0.3, 0.18).own("s1", 0.5).own("s2", 0.3);
+    let wrapped = |lab: Lab, host: &str| lab.per_second(host, &IF_TX_PACKETS, "vxlan0", 24_500.0);
+    let control = |run: &Run| {
+        let diagnosis = diagnose(run);
+        assert_eq!(diagnosis.verdict.cause, "overlay-encapsulation");
+        let plan = plan_interventions(run, &diagnosis);
+        plan.into_iter().find(|i| i.control).map(|i| (i.target, i.what))
+    };
+    let of_s1 = wrapped(lab, "s1");
+    assert_eq!(control(&of_s1.run()), Some(("lb".to_string(), InterventionKind::Cpu)));
+    let of_both = wrapped(of_s1, "lb");
+    assert_eq!(control(&of_both.run()), Some((String::new(), InterventionKind::Placebo)));
 }
 
 #[test]
@@ -311,6 +325,17 @@ fn a_predicted_gain_has_the_interval_of_what_the_interventions_showed() {
     let (gain, low, high) = predicted((0.7, 0.5, 0.9));
     assert!((low - by(gain, 0.5)).abs() < 1e-9 && high == gain, "it holds the prediction: {gain} {low} {high}");
     assert_eq!(diagnose(&keepalive_off().run()).verdict.predicted_gain_low, None, "nothing was tried");
+}
+
+#[test]
+fn of_a_stack_that_mostly_fails_no_gain_is_predicted() {
+    let predicted = |failing| {
+        let verdict = diagnose(&Lab { failing, ..keepalive_off() }.run()).verdict;
+        assert_eq!(verdict.cause, "upstream-keepalive-off");
+        verdict.predicted_gain
+    };
+    assert!(predicted(0.0).is_some());
+    assert_eq!(predicted(0.9), None);
 }
 
 #[test]

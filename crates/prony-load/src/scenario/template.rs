@@ -164,21 +164,22 @@ mod tests {
         ]
     }
 
-    /// What a person would do with an editor: write the template, then replace every name.
+    /// What a person would do with an editor: write the template, then replace every name. Marks differ at both ends, or a text between
+    /// two names would look like a third.
     fn naive(pieces: &[Piece], n: u64, saved: &[String], cells: &[String]) -> String {
         let name = |piece: &Piece| match piece {
             Piece::Literal(text) => text.clone(),
-            Piece::Counter => "\u{0}n\u{0}".to_string(),
-            Piece::Saved(index) => format!("\u{0}s{index}\u{0}"),
-            Piece::Cell { column, .. } => format!("\u{0}c{column}\u{0}"),
+            Piece::Counter => "\u{1}n\u{2}".to_string(),
+            Piece::Saved(index) => format!("\u{1}s{index}\u{2}"),
+            Piece::Cell { column, .. } => format!("\u{1}c{column}\u{2}"),
         };
         let mut text: String = pieces.iter().map(name).collect();
-        text = text.replace("\u{0}n\u{0}", &n.to_string());
+        text = text.replace("\u{1}n\u{2}", &n.to_string());
         for (index, value) in saved.iter().enumerate() {
-            text = text.replace(&format!("\u{0}s{index}\u{0}"), value);
+            text = text.replace(&format!("\u{1}s{index}\u{2}"), value);
         }
         for (index, value) in cells.iter().enumerate() {
-            text = text.replace(&format!("\u{0}c{index}\u{0}"), value);
+            text = text.replace(&format!("\u{1}c{index}\u{2}"), value);
         }
         text
     }

@@ -91,7 +91,7 @@ pub fn plan_to(port: u16) -> LoadPlan {
 /// Runs a load, which must end.
 pub fn load(plan: &LoadPlan) -> Result<LoadResult, LoadError> {
     let begun = Instant::now();
-    let result = run(plan, &AtomicBool::new(false), &|_| {});
+    let result = run(plan, &AtomicBool::new(false), None);
     let allowed = Duration::from(plan.warmup) + Duration::from(plan.duration) + TOO_LONG;
     assert!(begun.elapsed() < allowed, "a load ends whatever the server does");
     result

@@ -36,11 +36,18 @@ fn of_curve(run: &Run) -> impl Iterator<Item = &Trial> {
     run.trials.iter().filter(is_of_curve).filter(|t| !run.is_superseded(t))
 }
 
-/// The trial whose figures stand for the stack: at the limit, else the last plain load, else the best of the curve.
+/// The trial whose figures stand for the stack: at the limit, or where a search confirmed it, else the last plain load, else the best
+/// of the curve.
 pub(crate) fn operating_point(run: &Run) -> Option<&Trial> {
+    let confirmed = || {
+        let tested = run.limit.as_ref()?.saturation.as_ref()?.tested.as_ref()?;
+        let is_there =
+            |t: &&Trial| t.plan.rate.map(|r| r.0) == tested.rate_per_s && t.plan.connections == tested.connections;
+        of_curve(run).filter(is_there).last()
+    };
     let plain = || run.trials.iter().rev().find(|t| t.purpose == Purpose::Load);
     let curve = || of_curve(run).max_by(|a, b| a.result.good_per_s.total_cmp(&b.result.good_per_s));
-    run.level(Level::At).or_else(plain).or_else(curve)
+    run.level(Level::At).or_else(confirmed).or_else(plain).or_else(curve)
 }
 
 fn sentence_of_verdict(run: &Run, verdict: &Verdict) -> (String, Tone) {

@@ -76,7 +76,7 @@ fn node(run: &Run, name: &str, host: &Host, depth: u32, calls: Vec<String>) -> S
     StackNode {
         name: name.to_string(),
         role: if software.is_empty() { role.to_string() } else { format!("{role}, {software}") },
-        place: cpus.map_or(at.clone(), |cpus| format!("{at}, {cpus}")),
+        place: cpus.map_or(at.clone(), |cpus| format!("{cpus}, {at}")),
         depth,
         calls,
         limits: run.diagnosis.as_ref().is_some_and(|d| d.verdict.hop == name),

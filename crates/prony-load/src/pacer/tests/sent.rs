@@ -85,7 +85,7 @@ impl Sent {
             seed,
             ..LoadPlan::to(&format!("http://127.0.0.1:{}/", start(&noted)))
         };
-        let result = run(&plan, &AtomicBool::new(false), &|_| {}).unwrap();
+        let result = run(&plan, &AtomicBool::new(false), None).unwrap();
         let mut seen = std::mem::take(&mut *noted.lock().unwrap());
         seen.arrivals_ns.sort_unstable();
         Self { plan, result, seen }

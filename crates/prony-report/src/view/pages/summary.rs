@@ -115,7 +115,8 @@ fn thinned(values: Vec<f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_model::{LoadPlan, LoadResult, Rate, Window};
+    use prony_model::limit::{LimitAnswer, TestedLoad};
+    use prony_model::{LimitReport, LoadPlan, LoadResult, Rate, Window};
 
     fn trial(id: u32, purpose: Purpose, good_per_s: f64, per_second: Vec<u64>) -> Trial {
         let result = LoadResult { good_per_s, per_second, ..LoadResult::default() };
@@ -142,6 +143,23 @@ mod tests {
         asked(5, Some(2.0), 64, 2.0);
         let course = RunSummary::of(&run, Vec::new()).course;
         assert_eq!(course, [2.0, 5.0, 10.0, 12.0, 9.0], "a load curve");
+    }
+
+    #[test]
+    fn a_search_stands_for_the_load_where_it_was_confirmed() {
+        let at = |id: u32, connections: u32, good_per_s: f64| {
+            let seen = trial(id, Purpose::Curve, good_per_s, vec![]);
+            Trial { plan: LoadPlan { connections, ..seen.plan.clone() }, ..seen }
+        };
+        let of = |tested| {
+            let saturation = Some(LimitAnswer { tested, ..LimitAnswer::default() });
+            let limit = Some(LimitReport { saturation, ..LimitReport::default() });
+            let trials = vec![at(0, 128, 700.0), at(1, 8, 728.0), at(2, 128, 715.0)];
+            RunSummary::of(&Run { limit, trials, ..Run::default() }, Vec::new()).good_per_s
+        };
+        assert_eq!(of(Some(TestedLoad { connections: 128, rate_per_s: None })), Some(715.0), "the last there");
+        assert_eq!(of(None), Some(728.0), "the best of the curve");
+        assert_eq!(of(Some(TestedLoad { connections: 128, rate_per_s: Some(700.0) })), Some(728.0));
     }
 
     #[test]

@@ -1,0 +1,70 @@
+//! Answers that were too wide to tell, and what is tried next.
+
+use super::*;
+
+#[test]
+fn what_throughput_does_not_follow_has_no_curve() {
+    for suspect in [(0.3, -1.2, 1.8), (0.02, -0.08, 0.12)] {
+        let mut run = keepalive_off().run();
+        answered(&mut run, suspect, (0.0, -0.1, 0.1));
+        let plan = plan_interventions(&run, &diagnose(&run));
+        assert!(plan.iter().all(|i| !(i.further && i.what == InterventionKind::Cpu)), "{plan:?}");
+    }
+}
+
+#[test]
+fn where_doses_tell_nothing_the_remedy_beside_nothing_turned_does() {
+    let wide = (0.54, -0.21, 1.29);
+    for (suspect, control) in [((1.24, 0.68, 1.81), wide), ((0.6, -0.2, 1.4), (0.0, -0.1, 0.1))] {
+        let grounded = |remedy, placebo| {
+            let mut run = keepalive_off().run();
+            answered(&mut run, suspect, control);
+            assert!(!diagnose(&run).verdict.grounded);
+            let further = plan_interventions(&run, &diagnose(&run));
+            assert!(further[0].what.is_removal() && further[1].what == InterventionKind::Placebo, "{further:?}");
+            answered(&mut run, remedy, placebo);
+            let verdict = diagnose(&run).verdict;
+            assert_eq!(verdict.cause, "upstream-keepalive-off");
+            verdict.grounded
+        };
+        assert!(grounded((1.59, 1.12, 2.16), (0.03, -0.1, 0.16)));
+        assert!(!grounded((1.59, -0.12, 2.16), (0.03, -0.1, 0.16)), "the remedy told nothing either");
+        assert!(!grounded((0.2, 0.1, 0.3), (0.15, -0.1, 0.4)), "nothing turned moved it as much");
+    }
+}
+
+#[test]
+fn a_control_that_told_nothing_is_slowed_by_more_where_there_is_no_remedy() {
+    let grounded = |harder| {
+        let mut run = Lab::healthy().run();
+        answered(&mut run, (1.0, 0.8, 1.2), (0.5, -0.2, 1.2));
+        let verdict = diagnose(&run).verdict;
+        assert!(!verdict.grounded && verdict.cause.starts_with("cpu-saturated"), "{verdict:#?}");
+        let further = plan_interventions(&run, &diagnose(&run));
+        let looks: Vec<_> = further.iter().map(|i| (i.target.as_str(), i.control, i.further, i.dose)).collect();
+        assert_eq!(looks, [("s1", true, true, 0.4), ("lb", false, true, 0.1), ("lb", false, true, 0.4)]);
+        answered(&mut run, (1.0, 0.9, 1.1), harder);
+        diagnose(&run).verdict.grounded
+    };
+    assert!(grounded((0.05, -0.3, 0.4)));
+    assert!(!grounded((0.5, 0.2, 0.8)), "it moves");
+}
+
+#[test]
+fn a_suspect_that_told_nothing_is_slowed_by_more_where_there_is_no_remedy() {
+    let grounded = |harder| {
+        let mut run = Lab::healthy().run();
+        answered(&mut run, (0.6, -0.1, 1.3), (0.0, -0.1, 0.1));
+        assert!(!diagnose(&run).verdict.grounded);
+        let further = plan_interventions(&run, &diagnose(&run));
+        let looks: Vec<_> = further.iter().map(|i| (i.target.as_str(), i.control, i.further, i.dose)).collect();
+        assert_eq!(looks, [("lb", false, true, 0.4)]);
+        answered(&mut run, harder, (0.0, 0.0, 0.0));
+        let verdict = diagnose(&run).verdict;
+        assert!(verdict.cause.starts_with("cpu-saturated"), "{verdict:#?}");
+        verdict.grounded
+    };
+    assert!(grounded((0.8, 0.5, 1.1)));
+    assert!(!grounded((0.3, 0.1, 0.5)), "it hardly follows");
+    assert!(!grounded((0.8, -0.1, 1.7)), "and this tells nothing either");
+}
