@@ -1,8 +1,8 @@
 // The compiler sees to it that no language lacks a text; this sees to it that none has one too many or an empty one.
 
-import { readdirSync } from "node:fs";
+import { readFileSync, readdirSync } from "node:fs";
 import { afterEach, expect, test } from "vitest";
-import { LANGUAGES, cause, inTwo, speak, t } from "./text";
+import { LANGUAGES, cause, inTwo, said, speak, t } from "./text";
 
 type Tree = Record<string, unknown>;
 
@@ -37,6 +37,24 @@ test("a language that names causes names them all", () => {
     const named = Object.keys(causes).sort();
     if (named.length > 0) expect(named).toEqual(expected);
   }
+});
+
+test("a language that names metrics names them all", () => {
+  const page = readFileSync("../docs/metrics.md", "utf8");
+  const titles = [...page.matchAll(/^\| `[^`]+` \| ([^|]+) \|/gm)].map((row) => row[1] ?? "");
+  expect(titles.length).toBeGreaterThan(200);
+  for (const { names } of Object.values(LANGUAGES)) {
+    if (Object.keys(names).length > 0) expect(titles.filter((title) => !names[title])).toEqual([]);
+  }
+});
+
+test("a name is said in the language that is spoken, a derived one by its parts, and a new one as it comes", () => {
+  expect(said("context switches per request")).toBe("context switches per request");
+  speak("zh", null);
+  expect(said("context switches")).toBe("\u4e0a\u4e0b\u6587\u5207\u6362");
+  expect(said("context switches per request")).toBe("\u4e0a\u4e0b\u6587\u5207\u6362 / \u8bf7\u6c42");
+  expect(said("segments sent again / data segments sent")).not.toMatch(/[a-z]/);
+  expect(said("hats per request")).toBe("hats per request");
 });
 
 test("a cause is named in the language that is spoken, and a new one as the data does", () => {

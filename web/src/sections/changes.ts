@@ -2,7 +2,7 @@
 
 import { h, marked, section } from "../dom";
 import type { ChangeView, ReportData } from "../generated/types";
-import { t } from "../text";
+import { said, t } from "../text";
 
 export function changes(data: ReportData): HTMLElement | null {
   if (data.changes.length === 0 && data.remedies.length === 0) return null;
@@ -21,8 +21,8 @@ function change(c: ChangeView): HTMLElement {
   return h(
     "div",
     { class: "card change" },
-    h("h3", {}, h("code", {}, c.knob), t.walk.at(c.host), h("span", { class: `word ${c.tone}` }, c.state)),
-    h("p", {}, t.changes.tried(c.title, c.before || t.changes.notSet, c.after)),
+    h("h3", {}, h("code", {}, c.knob), t.walk.at(c.host), h("span", { class: `word ${c.tone}` }, said(c.state))),
+    h("p", {}, t.changes.tried(said(c.title), c.before || t.changes.notSet, c.after)),
     c.diff ? h("pre", { class: "diff", tabindex: 0 }, c.diff.trimEnd().split("\n").map((text) => h("span", { class: kind(text) }, `${text}\n`))) : null,
     c.permanent ? h("p", {}, h("b", {}, t.changes.permanent), marked(c.permanent)) : null,
   );

@@ -6,7 +6,7 @@ import type { LimitPoint, LimitStepView, LimitView, ReportData } from "../genera
 import { drawable, loadCurve } from "../load_curve";
 import { micros, percent, rate } from "../number";
 import { linear } from "../scale";
-import { t } from "../text";
+import { said, t } from "../text";
 
 export function limit(data: ReportData): HTMLElement | null {
   const found = data.limit;
@@ -18,12 +18,12 @@ export function limit(data: ReportData): HTMLElement | null {
     table(
       t.limit.answers,
       [t.limit.answer, `>${t.limit.estimate}`, `>${t.limit.interval}`, t.limit.how],
-      found.answers.map((a) => [a.label, a.value, a.interval, a.note]),
+      found.answers.map((a) => [said(a.label), a.value, a.interval, a.note]),
     ),
     table(
       t.limit.else,
       [t.limit.about, t.limit.found],
-      found.notes.map((n) => [n.label, n.tone === "plain" ? n.text : h("span", { class: `word ${n.tone}` }, n.text)]),
+      found.notes.map((n) => [said(n.label), n.tone === "plain" ? n.text : h("span", { class: `word ${n.tone}` }, n.text)]),
     ),
     found.curve.length > 0 ? loads(found) : null,
     found.steps.map((steps) => searched(steps)),
@@ -34,7 +34,7 @@ export function limit(data: ReportData): HTMLElement | null {
 function loads(found: LimitView): Child {
   const kind = (open: boolean) => drawable(found.curve.filter((p) => (p.rate_per_s !== null) === open)).map((p) => ({ ...p, name: knee(found, p) }));
   const [closed, open] = [kind(false), kind(true)];
-  const answers = found.answers.flatMap((a) => (a.low_per_s !== null && a.high_per_s !== null ? [{ name: a.label, low: a.low_per_s, high: a.high_per_s }] : []));
+  const answers = found.answers.flatMap((a) => (a.low_per_s !== null && a.high_per_s !== null ? [{ name: said(a.label), low: a.low_per_s, high: a.high_per_s }] : []));
   return [
     h("h3", { class: "part" }, t.curve.title),
     closed.length + open.length > 1 ? loadCurve([closed, open], { slo: found.slo_p99_us, answers }) : null,

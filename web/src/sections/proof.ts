@@ -5,7 +5,7 @@ import { h, marked, s, section, table, type Child } from "../dom";
 import type { EffectView, ProofView, ReportData } from "../generated/types";
 import { percent, rate, short } from "../number";
 import { linear } from "../scale";
-import { t } from "../text";
+import { said, t } from "../text";
 
 export function proof(data: ReportData): HTMLElement | null {
   const p = data.proof;
@@ -23,7 +23,7 @@ export function proof(data: ReportData): HTMLElement | null {
     table(
       t.proof.effects,
       [t.words.metric, ">A", ">B", `>${t.proof.effect}`, `>${t.proof.margin}`, t.proof.verdict],
-      [p.effect, ...p.guards].map((e) => [e.title, e.a_text, e.b_text, e.text, e.margin === null ? "" : percent(e.margin), h("span", { class: `word ${e.tone}` }, e.state || p.verdict_title)]),
+      [p.effect, ...p.guards].map((e) => [said(e.title), e.a_text, e.b_text, e.text, e.margin === null ? "" : percent(e.margin), h("span", { class: `word ${e.tone}` }, said(e.state || p.verdict_title))]),
     ),
   );
 }
@@ -85,7 +85,7 @@ function trials(p: ProofView): HTMLElement {
 
 function effects(p: ProofView): HTMLElement {
   const row = (e: EffectView, predicted: number | null): IntervalRow => ({
-    label: e.title,
+    label: said(e.title),
     text: e.text,
     className: e.tone,
     value: e.effect,

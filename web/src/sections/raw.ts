@@ -4,7 +4,7 @@
 import { h, section, table } from "../dom";
 import type { HostFacts, ReportData } from "../generated/types";
 import { count, micros, rate, seconds } from "../number";
-import { t } from "../text";
+import { said, t } from "../text";
 
 export function raw(data: ReportData): HTMLElement | null {
   if (data.trials.length === 0 && data.inventory.length === 0) return null;
@@ -27,7 +27,7 @@ function gates(data: ReportData): HTMLElement {
   return table(
     t.raw.gatesOf,
     [t.raw.gate, t.raw.asks, `>${t.raw.held}`, t.words.note],
-    data.gates.map((g) => [h("code", {}, g.gate), g.title, held(g), [g.detail, g.held < g.trials && g.bounds ? t.raw.bounds : null]]),
+    data.gates.map((g) => [h("code", {}, g.gate), said(g.title), held(g), [g.detail, g.held < g.trials && g.bounds ? t.raw.bounds : null]]),
   );
 }
 

@@ -3,7 +3,7 @@
 import { h, marked } from "../dom";
 import type { ReportData, VerdictView } from "../generated/types";
 import { seconds } from "../number";
-import { cause, inTwo, t } from "../text";
+import { cause, inTwo, said, t } from "../text";
 import { stack } from "./stack";
 
 /** A result with more letters is written smaller, so that it takes three lines at most. */
@@ -31,7 +31,7 @@ export function verdict(data: ReportData, tools: HTMLElement): HTMLElement {
       ? h(
           "dl",
           { class: "figures" },
-          headline.figures.map((f) => h("div", { class: f.tone }, h("dt", {}, t.figures[f.label] ?? f.label), h("dd", { class: f.value.length > LONG ? "big long" : "big" }, t.figures[f.value] ?? f.value), h("dd", {}, marked(f.note)))),
+          headline.figures.map((f) => h("div", { class: f.tone }, h("dt", {}, said(f.label)), h("dd", { class: f.value.length > LONG ? "big long" : "big" }, said(f.value)), h("dd", {}, marked(f.note)))),
         )
       : null,
     found?.summary ? h("p", { class: "summary" }, marked(together(found.summary))) : null,
@@ -50,7 +50,7 @@ function grounding(found: VerdictView): HTMLElement {
       "ul",
       {},
       found.grounding.map((g) =>
-        h("li", { class: g.holds ? "good" : "warn" }, h("b", {}, h("span", { class: "sign" }, g.holds ? t.verdict.yes : t.verdict.no), t.verdict.tests[g.test] ?? g.title), h("span", {}, g.detail)),
+        h("li", { class: g.holds ? "good" : "warn" }, h("b", {}, h("span", { class: "sign" }, g.holds ? t.verdict.yes : t.verdict.no), said(g.title)), h("span", {}, g.detail)),
       ),
     ),
   );

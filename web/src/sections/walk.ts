@@ -5,7 +5,7 @@ import { inline } from "../chart";
 import { h, s, section, type Child } from "../dom";
 import type { EvidenceView, ReportData, WalkView } from "../generated/types";
 import { overTime } from "../over_time";
-import { t } from "../text";
+import { said, t } from "../text";
 
 /** Open from the start: where the time goes is the step that people ask for first. */
 const OPEN = ["time split"];
@@ -32,7 +32,7 @@ function recorded(walk: WalkView): HTMLElement {
     h(
       "details",
       OPEN.includes(walk.step) ? { open: "" } : {},
-      h("summary", {}, h("b", {}, t.walk.steps[walk.step] ?? walk.title), h("span", {}, walk.said[0] ?? ""), ruledOut > 0 ? h("small", {}, t.walk.ruledOut(ruledOut)) : null),
+      h("summary", {}, h("b", {}, said(walk.title)), h("span", {}, walk.said[0] ?? ""), ruledOut > 0 ? h("small", {}, t.walk.ruledOut(ruledOut)) : null),
       h("p", { class: "looked" }, t.walk.lookedAt(walk.looked_at)),
       h("ul", {}, walk.said.map((line) => h("li", {}, line))),
       ruledOut > 0 ? h("p", { class: "codes" }, t.walk.ruledOutThese, " ", walk.ruled_out.map((id) => h("code", {}, id))) : null,
@@ -59,7 +59,7 @@ function fact(data: ReportData, e: EvidenceView, isOpen: boolean): HTMLElement {
       "details",
       isOpen ? { open: "" } : {},
       h("summary", {}, h("b", {}, e.claim, named(e)), h("span", {}, h("b", { class: "value" }, e.value_text), compared(e)), e.supports ? null : h("small", {}, t.walk.against)),
-      h("p", { class: "looked" }, `${e.metric_title}${e.host ? t.walk.at(e.host) : ""} `, e.metric === e.metric_title ? null : h("code", {}, e.metric)),
+      h("p", { class: "looked" }, `${said(e.metric_title)}${e.host ? t.walk.at(e.host) : ""} `, e.metric === e.metric_title ? null : h("code", {}, e.metric)),
       e.threshold !== null || e.baseline !== null ? bar(e) : null,
       e.threshold !== null && e.origin ? h("p", { class: "origin" }, t.walk.origin(e.threshold_text ?? "", e.origin)) : null,
       overTime(data, e.host, e.metric),
@@ -71,7 +71,7 @@ const compared = (e: EvidenceView): string =>
   [e.baseline_text && `${t.walk.calm} ${e.baseline_text}`, e.threshold_text && `${t.walk.border} ${e.threshold_text}`].filter(Boolean).map((text) => ` \u00b7 ${text}`).join("");
 
 function bar(e: EvidenceView): HTMLElement {
-  const label = `${e.metric_title}: ${e.value_text}${compared(e)}`;
+  const label = `${said(e.metric_title)}: ${e.value_text}${compared(e)}`;
   return inline(label, (width) => {
     const largest = Math.max(...[e.value, e.baseline, e.threshold].map((v) => Math.abs(v ?? 0)), Number.MIN_VALUE);
     const x = (v: number) => 1 + (Math.abs(v) / largest) * (width - 4) * 0.96;

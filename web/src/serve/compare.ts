@@ -7,7 +7,7 @@ import { micros, rate, short } from "../number";
 import { linear, logarithmic } from "../scale";
 import { profiles } from "../sections/flames";
 import { latencyCurves } from "../sections/latency";
-import { t } from "../text";
+import { said, t } from "../text";
 import { get, path, runPath } from "./ask";
 import { words } from "./text";
 
@@ -74,7 +74,7 @@ function loads(runs: ComparedRun[], keys: HTMLElement): HTMLElement {
 
 function effects(against: RunAgainst, place: number): HTMLElement {
   const w = words().compare;
-  const rows = against.changes.filter((c) => c.change !== null).map((c) => ({ label: c.title, text: c.text, className: c.tone, value: c.change, low: c.low, high: c.high }));
+  const rows = against.changes.filter((c) => c.change !== null).map((c) => ({ label: said(c.title), text: c.text, className: c.tone, value: c.change, low: c.low, high: c.high }));
   return section(
     `against-${place}`,
     w.effects(against.run),
@@ -85,7 +85,7 @@ function effects(against: RunAgainst, place: number): HTMLElement {
       ? table(
           w.effects(against.run),
           [w.metric, `>${w.firstRun}`, `>${w.thisRun}`, `>${w.change}`, w.verdict, `>${w.detectable}`, w.trials],
-          against.changes.map((c) => [c.title, c.a_text, c.b_text, c.text, h("span", { class: `word ${c.tone}` }, c.verdict), c.detectable, c.trials]),
+          against.changes.map((c) => [said(c.title), c.a_text, c.b_text, c.text, h("span", { class: `word ${c.tone}` }, c.verdict), c.detectable, c.trials]),
         )
       : null,
     against.worth ? h("p", { class: "facts" }, h("span", { class: `word ${against.worth_tone}` }, against.worth)) : null,

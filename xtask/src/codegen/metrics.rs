@@ -4,6 +4,7 @@
 
 use prony_model::MetricKind;
 use prony_model::metric::ALL;
+use prony_report::names;
 use std::fmt::Write as _;
 
 /// The text of `docs/metrics.md`.
@@ -19,7 +20,7 @@ pub(super) fn page() -> String {
         let of = metric.name.split('.').next().unwrap_or(metric.name);
         if of != family {
             family = of;
-            write!(out, "\n## {family}\n\n| metric | kind | unit | one per | read from |\n|---|---|---|---|---|\n")
+            write!(out, "\n## {family}\n\n| metric | what it is | kind | unit | one per | read from |\n|---|---|---|---|---|---|\n")
                 .expect("writing to a String cannot fail");
         }
         let kind = match metric.kind {
@@ -32,7 +33,8 @@ pub(super) fn page() -> String {
         };
         let item = if metric.item.is_empty() { "host" } else { metric.item };
         let source = metric.source.replace('|', "\\|");
-        writeln!(out, "| `{}` | {kind} | {unit} | {item} | {source} |", metric.name)
+        let title = names::metric(metric.name);
+        writeln!(out, "| `{}` | {title} | {kind} | {unit} | {item} | {source} |", metric.name)
             .expect("writing to a String cannot fail");
     }
     out
@@ -48,6 +50,6 @@ mod tests {
         for metric in ALL {
             assert_eq!(page.matches(&format!("| `{}` |", metric.name)).count(), 1, "{}", metric.name);
         }
-        assert!(page.contains("| `cpu.user` | counter | s | cpu number | /proc/stat user |"));
+        assert!(page.contains("| `cpu.user` | CPU time in user space | counter | s | cpu number | /proc/stat user |"));
     }
 }

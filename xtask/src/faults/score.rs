@@ -172,6 +172,14 @@ impl Row {
     pub fn throughput_error(&self) -> Option<f64> {
         Some((1.0 + self.predicted?) / (1.0 + self.achieved.as_ref()?.gain) - 1.0)
     }
+
+    /// The same for the share of the limit that the cause takes, in percentage points: what is ranked by, and what cannot pass 100 %.
+    /// A gain of +300 % is a share of 75 %, one of +400 % a share of 80 %.
+    pub fn share_error_points(&self) -> Option<f64> {
+        let share = |gain: f64| gain / (1.0 + gain);
+        let error = share(self.predicted?) - share(self.achieved.as_ref()?.gain);
+        error.is_finite().then_some(100.0 * error)
+    }
 }
 
 /// Judges a cause at a hop against the truth; `healthy`: the case stands without its fault.
@@ -274,7 +282,10 @@ pub fn summary(rows: &[Row]) -> Vec<String> {
         let judged: Vec<&Outcome> = scored.iter().filter_map(|r| of(r).as_ref()).collect();
         format!("{} of {}", judged.iter().filter(|o| ***o == Outcome::Right).count(), judged.len())
     };
-    let errors: Vec<f64> = scored.iter().filter_map(|r| r.gain_error_points()).map(f64::abs).collect();
+    let off = |error: fn(&Row) -> Option<f64>| {
+        let errors: Vec<f64> = scored.iter().filter_map(|r| error(r)).map(f64::abs).collect();
+        Some((median(&errors)?, errors.len()))
+    };
     let mut lines = vec![
         format!(
             "{} of {n} right; {} wrong, {} false alarms, {} failed; {} skipped, not counted",
@@ -291,12 +302,12 @@ pub fn summary(rows: &[Row]) -> Vec<String> {
             by(|r| &r.by_correlation)
         ),
     ];
-    let relative: Vec<f64> = scored.iter().filter_map(|r| r.throughput_error()).map(f64::abs).collect();
-    if let (Some(points), Some(share)) = (median(&errors), median(&relative)) {
+    let errors = (off(Row::gain_error_points), off(Row::throughput_error), off(Row::share_error_points));
+    if let (Some((points, cases)), Some((throughput, _)), Some((share, _))) = errors {
         lines.push(format!(
-            "median error of the predicted gain: {points:.0} points, over {} cases; of the throughput that follows from it: {:.0} %",
-            errors.len(),
-            100.0 * share
+            "median error of the predicted gain: {points:.0} points, over {cases} cases; of the throughput that follows from it: \
+             {:.0} %; of the share of the limit that it is: {share:.1} points",
+            100.0 * throughput
         ));
     }
     let seconds: Vec<f64> = scored.iter().map(|r| r.seconds).filter(|s| *s > 0.0).collect();
@@ -379,7 +390,7 @@ tls      accept-queue-full at s1                                                
 1 of 1 right; 0 wrong, 0 false alarms, 0 failed; 1 skipped, not counted
 grounded and right: 1; right among the three strongest: 1
 by plain thresholds: 0 of 0 right; by ranked correlation: 0 of 0 right
-median error of the predicted gain: 5 points, over 1 cases; of the throughput that follows from it: 4 %
+median error of the predicted gain: 5 points, over 1 cases; of the throughput that follows from it: 4 %; of the share of the limit that it is: 3.3 points
 ";
         assert_eq!(table(&rows), want);
         assert!(all_right(&rows) && !all_right(&rows[1..]));
