@@ -23,4 +23,4 @@ pub use look::Look;
 pub use steps_screen::StepsScreen;
 pub use terminal::{TICK, Terminal, Wish};
 pub use watch_screen::WatchScreen;
-pub use watched::Watched;
+pub use watched::{BusyProcess, Watched};

@@ -7,7 +7,7 @@ use crate::charts;
 use crate::look::Look;
 use crate::parts::{self, LABEL, Part};
 use crate::texts;
-use crate::watched::{CpuSplit, Watched};
+use crate::watched::{BusyProcess, CpuSplit, Watched};
 use prony_model::metric::{
     CONTEXT_SWITCHES, IF_RX_BYTES, IF_RX_PACKETS, IF_TX_BYTES, IF_TX_PACKETS, LISTEN_BACKLOG, LISTEN_QUEUE,
     NGINX_ACTIVE, NGINX_REQUESTS, PG_DEADLOCKS, PG_LOCKS_AWAITED, PROC_COUNT, SOCK_TIME_WAIT, TCP_ACTIVE_OPENS,
@@ -247,7 +247,7 @@ fn kernel_locks(host: &Watched) -> Option<String> {
         .map(|(function, share)| format!("{function} {}", number::percent(*share)))
         .collect();
     let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
-    Some(format!("threads wait {all} of their time for the kernel's{named}"))
+    Some(format!("kernel {all} of the threads' time{named}"))
 }
 
 fn database_locks(host: &Watched) -> Option<String> {
@@ -263,17 +263,20 @@ fn database_locks(host: &Watched) -> Option<String> {
 }
 
 fn processes(host: &Watched) -> Option<String> {
-    let busiest = host.processes();
     let mut last = None;
-    let one = |(pid, cpus, waits): &(&str, f64, f64)| {
-        let waits = if *waits >= 0.05 { format!(" (waits {})", texts::whole_percent(*waits)) } else { String::new() };
+    let one = |process: &BusyProcess| {
+        let BusyProcess { pid, name, cpus, waits_share } = process;
+        let waits = if *waits_share >= 0.05 {
+            format!(" (waits {})", texts::whole_percent(*waits_share))
+        } else {
+            String::new()
+        };
         // Processes of one program share its name.
-        let name = host.name_of(pid);
-        let named = name.filter(|_| name != last).map_or(String::new(), |name| format!("{name} "));
-        last = name;
+        let named = name.as_ref().filter(|_| *name != last).map_or(String::new(), |name| format!("{name} "));
+        last.clone_from(name);
         format!("{named}{pid} {}{waits}", texts::whole_percent(*cpus))
     };
-    let mut words: Vec<String> = busiest.iter().take(PROCESSES).map(one).collect();
+    let mut words: Vec<String> = host.processes().iter().take(PROCESSES).map(one).collect();
     let others = host.sum(&PROC_COUNT).map_or(0, |n| (n as usize).saturating_sub(words.len()));
     words.extend((others > 0 && !words.is_empty()).then(|| format!("{others} more")));
     words.extend(per_second(host, &CONTEXT_SWITCHES).map(|n| format!("{n} switches/s")));

@@ -37,6 +37,8 @@ fn sample(host: &str, second: u64) -> Sample {
         (&PROC_RUN, "1234", 0.61 * s),
         (&PROC_RUN_DELAY, "1234", 0.2 * s),
         (&PROC_RUN, "1235", 0.58 * s),
+        // Its master does nothing, so it is not named.
+        (&PROC_RUN, "1233", 0.001 * s),
         (&CONTEXT_SWITCHES, "", 25_000.0 * s),
     ] {
         sample.push(metric, item, value);
@@ -134,9 +136,9 @@ fn locks_of_the_kernel_stand_until_the_next_close_look() {
         sample
     };
     host.see_closely(&closely(&[("[short]", 0.0)]));
-    assert_eq!(locks(&host).as_deref(), Some("threads wait 0 % of their time for the kernel's"));
+    assert_eq!(locks(&host).as_deref(), Some("kernel 0 % of the threads' time"));
     host.see_closely(&closely(&[("[short]", 0.0), ("ep_poll", 0.03125), ("ext4_buffered_write_iter", 0.25)]));
-    let told = "threads wait 28.1 % of their time for the kernel's (ext4_buffered_write_iter 25 %, ep_poll 3.1 %)";
+    let told = "kernel 28.1 % of the threads' time (ext4_buffered_write_iter 25 %, ep_poll 3.1 %)";
     assert_eq!(locks(&host).as_deref(), Some(told));
     assert!(host.facts().contains(&("lock.wait".to_string(), 0.28125)), "{:?}", host.facts());
     host.see_closely(&closely(&[]));

@@ -37,6 +37,22 @@ const TROUBLES: &[(&Metric, &str)] = &[
     (&ERROR_LOG_UPSTREAM_TIMEOUT, "upstream timeouts"),
 ];
 
+/// A process that uses less of a CPU is not named. It rounds to 0 %.
+const PROCESS_MIN: f64 = 0.005;
+
+/// A process that uses a CPU.
+#[derive(Debug)]
+pub struct BusyProcess {
+    /// As its host numbers it.
+    pub pid: String,
+    /// Once it was read.
+    pub name: Option<String>,
+    /// CPUs that it uses: 1 is all of one.
+    pub cpus: f64,
+    /// Of the time that it wanted a CPU, the share in which it waited for one.
+    pub waits_share: f64,
+}
+
 /// A host under watch.
 pub struct Watched {
     name: String,
@@ -198,24 +214,22 @@ impl Watched {
         })
     }
 
-    /// The name of a process, once it was read.
-    pub(crate) fn name_of(&self, pid: &str) -> Option<&str> {
-        let names = self.items(&PROC_NAME).into_iter().filter_map(|(item, _)| item.split_once(' '));
-        names.filter(|(of, _)| *of == pid).map(|(_, name)| name).next()
-    }
-
-    /// Its busiest processes: number, CPUs used, and share of the time that it wanted a CPU in which it waited for one.
-    pub(crate) fn processes(&self) -> Vec<(&str, f64, f64)> {
+    /// The processes that use a CPU, the busiest first.
+    pub fn processes(&self) -> Vec<BusyProcess> {
+        let named: BTreeMap<&str, &str> =
+            self.items(&PROC_NAME).into_iter().filter_map(|(item, _)| item.split_once(' ')).collect();
         let waits: BTreeMap<&str, f64> = self.items(&PROC_RUN_DELAY).into_iter().collect();
-        let mut found: Vec<_> = self
+        let mut found: Vec<BusyProcess> = self
             .items(&PROC_RUN)
             .into_iter()
-            .map(|(pid, run)| {
+            .filter(|(_, cpus)| *cpus >= PROCESS_MIN)
+            .map(|(pid, cpus)| {
                 let waited = waits.get(pid).copied().unwrap_or(0.0);
-                (pid, run, if run + waited > 0.0 { waited / (run + waited) } else { 0.0 })
+                let name = named.get(pid).map(|name| name.to_string());
+                BusyProcess { pid: pid.to_string(), name, cpus, waits_share: waited / (cpus + waited) }
             })
             .collect();
-        found.sort_by(|a, b| b.1.total_cmp(&a.1));
+        found.sort_by(|a, b| b.cpus.total_cmp(&a.cpus));
         found
     }
 

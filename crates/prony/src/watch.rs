@@ -11,8 +11,8 @@ use crate::progress::Progress;
 use crate::{home, source};
 use anyhow::{Context, Result};
 use prony_agent::{Agent, AgentError, Reply, Request, Seen};
-use prony_model::{Host, Nanos, Stack};
-use prony_tui::{Look, TICK, Terminal, WatchScreen, Watched, Wish};
+use prony_model::{Host, Nanos, ProcessRef, Stack};
+use prony_tui::{BusyProcess, Look, TICK, Terminal, WatchScreen, Watched, Wish};
 use serde_json::{Map, Value, json};
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
@@ -54,10 +54,11 @@ pub(crate) fn run(args: &WatchArgs) -> Result<Exit> {
     shown.map(|()| Exit::Done)
 }
 
-/// A stack of one host, which is here.
+/// A stack of one host, which is here: its processes are all that began with the first one, so all but the kernel's own.
 fn this_machine() -> Stack {
     let mut stack = Stack::default();
-    stack.host.insert("here".to_string(), Host::default());
+    let here = Host { process: Some(ProcessRef::Pids(vec![1])), ..Host::default() };
+    stack.host.insert("here".to_string(), here);
     stack
 }
 
@@ -157,5 +158,10 @@ fn told(args: &WatchArgs, screen: &WatchScreen, host: &str, after: Duration) -> 
 
 fn as_json(host: &Watched, after: Duration) -> Value {
     let facts: Map<String, Value> = host.facts().into_iter().map(|(name, value)| (name, value.into())).collect();
-    json!({ "schema": SCHEMA, "at_s": after.as_secs_f64(), "host": host.name(), "facts": facts })
+    let process =
+        |p: BusyProcess| json!({ "pid": p.pid, "name": p.name, "cpus": p.cpus, "waits_share": p.waits_share });
+    let processes: Vec<Value> = host.processes().into_iter().map(process).collect();
+    json!({
+        "schema": SCHEMA, "at_s": after.as_secs_f64(), "host": host.name(), "facts": facts, "processes": processes,
+    })
 }

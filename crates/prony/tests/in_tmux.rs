@@ -48,15 +48,21 @@ impl Tmux {
     /// one that was drawn for the window.
     fn fits(&self, title: &str, last: &str, columns: RangeInclusive<usize>) -> Vec<String> {
         let mut lines = Vec::new();
-        wait_until(&format!("a screen of {columns:?} columns that begins with {title:?} and ends with {last:?}"), || {
-            lines = self.shown();
-            let written = || lines.iter().filter(|line| !line.is_empty());
-            let widest = written().map(|line| line.chars().count()).max().unwrap_or(0);
-            let begins = lines.first().is_some_and(|line| line.trim_start().starts_with(title));
-            let ends = written().next_back().is_some_and(|line| line.contains(last));
-            // What an earlier size left would stand beside it or show the title twice.
-            begins && ends && written().filter(|line| line.contains(title)).count() == 1 && columns.contains(&widest)
-        });
+        wait_until(
+            &format!("a screen of {columns:?} columns that begins with {title:?} and ends with {last:?}"),
+            || {
+                lines = self.shown();
+                let written = || lines.iter().filter(|line| !line.is_empty());
+                let widest = written().map(|line| line.chars().count()).max().unwrap_or(0);
+                let begins = lines.first().is_some_and(|line| line.trim_start().starts_with(title));
+                let ends = written().next_back().is_some_and(|line| line.contains(last));
+                // What an earlier size left would stand beside it or show the title twice.
+                begins
+                    && ends
+                    && written().filter(|line| line.contains(title)).count() == 1
+                    && columns.contains(&widest)
+            },
+        );
         lines
     }
 

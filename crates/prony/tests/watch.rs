@@ -2,7 +2,7 @@
 
 mod prony;
 
-use prony::{prony, root, scratch};
+use prony::{Spinners, prony, root, scratch};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -22,9 +22,15 @@ fn this_machine_is_watched_in_lines() {
 
 #[test]
 fn programs_get_an_object_a_line() {
-    let said = prony(&["watch", "--json", "--interval", "300ms", "--for", "2s"]);
+    let busy = Spinners::on(0);
+    let said = prony(&["watch", "--json", "--interval", "300ms", "--for", "4s"]);
+    drop(busy);
     let seen = objects(&said.out);
     assert!(said.code == 0 && !seen.is_empty(), "{} {}", said.out, said.err);
+    let names = |one: &Value| {
+        one["processes"].as_array().is_some_and(|all| all.iter().any(|p| p["cpus"].as_f64() > Some(0.05)))
+    };
+    assert!(seen.iter().any(names), "none of the busy ones: {}", said.out);
     for one in &seen {
         assert_eq!((&one["schema"], &one["host"]), (&"prony.watch/1".into(), &"here".into()));
         let busy = one["facts"]["cpu.busy"].as_f64().unwrap_or_else(|| panic!("{one}"));
