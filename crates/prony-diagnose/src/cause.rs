@@ -302,6 +302,13 @@ pub fn work_share(hop: &Hop<'_>, cost_us_per_request: f64) -> Result<f64, Gap> {
     Ok(share.clamp(0.0, 1.0))
 }
 
+/// Of the hosts that share CPUs with the hop, the generator among them, the one that uses most; itself when that is it, or not known.
+pub fn greatest_user<'a>(hop: &Hop<'a>) -> Hop<'a> {
+    let own = |h: &Hop<'_>| h.at(Level::At).and_then(|r| r.own_cpu()).unwrap_or(0.0);
+    let more = hosts_of(hop).filter(|o| o.name != hop.name && o.shares_cpu_with(hop) && own(o) > own(hop));
+    more.max_by(|a, b| own(a).total_cmp(&own(b))).unwrap_or(*hop)
+}
+
 /// How much throughput could rise until CPUs elsewhere are full: the least room of hosts that share no CPU with `hop`, the
 /// generator's included. None when no other CPU was read.
 pub fn gain_until_next_limit(hop: &Hop<'_>) -> Option<f64> {

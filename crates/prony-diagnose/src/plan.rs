@@ -3,7 +3,7 @@
 //!
 //! It plans and does nothing. Invariant: at most one suspect and one control at a time, and nothing that was tried already.
 
-use crate::cause::{Dose, Kind, cpu_is_full};
+use crate::cause::{Dose, Kind, cpu_is_full, greatest_user};
 use crate::facts::Hop;
 use crate::grounding::{Response, is_answered, response};
 use crate::verdict::{Standing, standing};
@@ -162,9 +162,17 @@ fn control_of(
     slowed.or_else(|| tested.map(|_| Intervention::planned("", InterventionKind::Placebo, true, 0.0)))
 }
 
+/// Whether the hop would not feel such a dose: what its CPUs leave idle is more than that share of what it could get.
+fn has_room_for(hop: &Hop<'_>, dose: f64) -> bool {
+    let Ok(at) = hop.at(Level::At) else { return false };
+    let (own, idle) = (at.own_cpu(), at.cpu().map(|cpu| cpu.idle));
+    own.and_then(|own| idle.map(|idle| idle > dose * (own + idle))).unwrap_or(false)
+}
+
 /// The hop that should not matter: rather one on CPUs that are not full, on none of the suspect's, a server rather than
 /// a proxy, the idlest. Hosts that share full CPUs with the one that is slowed, and those with the same fault, are part of the same
-/// limit and control nothing. Of a queue, rather none that the suspect calls: while it answers, the place in use is held.
+/// limit and control nothing; nor does a small user of CPUs that others fill: it is slowed below what it needs, whoever holds the limit.
+/// Of a queue, rather none that the suspect calls: while it answers, the place in use is held.
 fn control_for<'s>(of: &'s Standing<'_>, standing: &[Standing<'_>]) -> Option<Hop<'s>> {
     let is_queue = of.finding.dose == Dose::Queue;
     let suspect = of.hop.other(of.finding.dose.tested_host(&of.hop));
@@ -174,7 +182,8 @@ fn control_for<'s>(of: &'s Standing<'_>, standing: &[Standing<'_>]) -> Option<Ho
     let has_it_too =
         |h: &Hop<'_>| is_fault && standing.iter().any(|s| s.cause.id == of.cause.id && s.hop.name == h.name);
     let is_part = |h: &Hop<'_>| has_it_too(h) || (is_full(h) && h.shares_cpu_with(&suspect));
-    let apart = others.filter(|h| !is_part(h));
+    let is_squeezed = |h: &Hop<'_>| !has_room_for(h, DOSE) && greatest_user(h).name != h.name;
+    let apart = others.filter(|h| !is_part(h) && !is_squeezed(h));
     let rank = |h: &Hop<'_>| {
         let is_proxy = h.host().is_some_and(|h| h.role == Role::Proxy);
         let is_called = suspect.host().is_some_and(|s| s.calls.iter().any(|called| called == h.name));

@@ -7,12 +7,13 @@
 use crate::CAUSES;
 use crate::cause::{
     Cause, FLAT, FULL_CPU, FULL_CPU_ORIGIN, Finding, Judgement, Kind, Scope, concurrency_elasticity, cpu_is_full,
-    gain_of_share, gain_until_full,
+    gain_of_share, gain_until_full, greatest_user,
 };
 use crate::facts::{Fact, Hop};
 use crate::grounding::{self, Gain, Response, response};
 use crate::walk::walk;
 use prony_model::diagnosis::{GroundingTest, Remedy, SCHEMA};
+use prony_model::stack::Role;
 use prony_model::{
     Candidate, Confidence, Diagnosis, Evidence, EvidenceVerdict, Excluded, Gap, InterventionKind, Level, Run, Verdict,
 };
@@ -217,27 +218,46 @@ fn follow_interventions<'a>(run: &'a Run, survey: &mut Survey<'a>) {
         }
     });
     for (host, elasticity) in grounding::surprising_hosts(run) {
-        let known = survey.standing.iter().any(|s| s.finding.dose.cpu_host(&s.hop) == Some(host));
-        if let Some(standing) = (!known).then(|| limit_shown_by_intervention(run, host, elasticity)).flatten() {
+        // Who slows a small user of full CPUs sees that they are full, and not whose work fills them.
+        let slowed = Hop { run, name: host };
+        let is_full = slowed.at(Level::At).and_then(|r| r.cpu()).is_ok_and(|cpu| cpu.busy_share() >= FULL_CPU);
+        let greatest = if is_full { greatest_user(&slowed).name } else { host };
+        let is_it = |of: Option<&str>| of.is_some_and(|of| of == host || of == greatest);
+        let known = survey.standing.iter().any(|s| is_it(s.finding.dose.cpu_host(&s.hop)));
+        if let Some(standing) = (!known).then(|| limit_shown_by_intervention(run, host, greatest, elasticity)).flatten()
+        {
             survey.excluded.retain(|e| e.cause != standing.cause.id);
             survey.standing.push(standing);
         }
     }
 }
 
+/// What mends a host that is honestly out of CPU.
+const LESS_WORK: &str = "less work per request, or more CPU for this hop";
+
 /// CPU saturation at a host whose CPU throughput followed, although its counters did not say so (a quota seen from
 /// outside, a stolen CPU).
-fn limit_shown_by_intervention<'a>(run: &'a Run, host: &'a str, elasticity: f64) -> Option<Standing<'a>> {
-    let hop = Hop { run, name: host };
+fn limit_shown_by_intervention<'a>(
+    run: &'a Run,
+    slowed: &str,
+    greatest: &'a str,
+    elasticity: f64,
+) -> Option<Standing<'a>> {
+    let hop = Hop { run, name: greatest };
     let kernel = hop.at(Level::At).and_then(|r| r.cpu()).map_or(0.0, |c| c.kernel_share());
-    let id = if kernel >= 0.5 { "cpu-saturated-kernel" } else { "cpu-saturated-user" };
+    let sends = hop.host().is_some_and(|h| h.role == Role::Generator);
+    let (id, remedy) = match (sends, kernel >= 0.5) {
+        (true, _) => ("generator-saturated", "CPUs of its own for the generator; the rate is a lower bound until then"),
+        (false, true) => ("cpu-saturated-kernel", LESS_WORK),
+        (false, false) => ("cpu-saturated-user", LESS_WORK),
+    };
     let cause = CAUSES.iter().copied().find(|c| c.id == id)?;
     let busy = hop
         .fact("busy share of the hop's CPUs", "share", |r| Ok(r.cpu()?.busy_share()))
         .unwrap_or(Fact::across_levels(&hop, "elasticity of throughput to CPU", elasticity));
-    let claim = format!("throughput follows the CPU of {host} with an elasticity of {elasticity:.2}");
-    let finding = Finding::new(busy, FULL_CPU, FULL_CPU_ORIGIN, &claim, elasticity.min(1.0))
-        .mend("less work per request, or more CPU for this hop", None);
+    let shared = if slowed == greatest { String::new() } else { format!(", of which {greatest} uses more") };
+    let claim = format!("throughput follows the CPU of {slowed}{shared} with an elasticity of {elasticity:.2}");
+    let finding = Finding::new(busy, FULL_CPU, FULL_CPU_ORIGIN, &claim, elasticity.min(1.0)).mend(remedy, None);
     Some(Standing { cause, hop, finding })
 }
 

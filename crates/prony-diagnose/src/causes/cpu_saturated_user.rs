@@ -25,7 +25,7 @@
 
 use crate::cause::{
     Cause, FULL_CPU, FULL_CPU_ORIGIN, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_until_next_limit,
-    ruled_out,
+    greatest_user, ruled_out,
 };
 use crate::facts::Hop;
 use crate::profile::Profile;
@@ -66,16 +66,9 @@ pub(super) fn judge(hop: &Hop<'_>, kernel_side: bool) -> Result<Judgement, Gap> 
         return ruled_out(&own, OWN_SHARE, "guess", "its CPUs are full, but not of it");
     }
     let at = hop.at(Level::At)?;
-    let others = Hop::path(hop.run)
-        .into_iter()
-        .chain(Hop::generator(hop.run))
-        .filter(|o| o.name != hop.name && o.shares_cpu_with(hop));
-    for other in others {
-        if let Ok(more) = other.at(Level::At).and_then(|r| r.own_cpu())
-            && more > at.own_cpu()?
-        {
-            return ruled_out(&own, OWN_SHARE, "guess", &format!("{} uses more of the same CPUs", other.name));
-        }
+    let greatest = greatest_user(hop);
+    if greatest.name != hop.name {
+        return ruled_out(&own, OWN_SHARE, "guess", &format!("{} uses more of the same CPUs", greatest.name));
     }
     let kernel = hop.fact("kernel share of busy time", "share", |r| Ok(r.cpu()?.kernel_share()))?;
     if (kernel.value >= 0.5) != kernel_side {

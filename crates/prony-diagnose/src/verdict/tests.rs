@@ -272,6 +272,25 @@ fn where_all_share_the_full_cpu_nothing_turned_is_the_control() {
 }
 
 #[test]
+fn a_small_user_of_full_cpus_is_no_control_and_is_not_what_fills_them() {
+    let crowd = |s1: f64| Lab::healthy().cpu("1", 0.5, 0.3, 0.18).own("s1", s1).own("s2", 0.1);
+    let control = |lab: Lab| {
+        let plan = plan_interventions(&lab.run(), &diagnose(&lab.run()));
+        plan.into_iter().find(|i| i.control).map(|i| i.target)
+    };
+    assert_eq!(control(crowd(0.5)).as_deref(), Some("s1"), "it uses most of CPU 1");
+    assert_eq!(control(crowd(0.14)).as_deref(), Some(""), "the generator does: nothing is turned");
+    let roomy = Lab::healthy().own("s1", 0.3).own("s2", 0.1);
+    assert_eq!(control(roomy).as_deref(), Some("s2"), "CPU 1 has room");
+
+    let mut run = crowd(0.5).run();
+    answered(&mut run, (0.1, 0.0, 0.2), (1.0, 0.9, 1.1));
+    run.interventions[1].target = "s2".to_string();
+    let verdict = diagnose(&run).verdict;
+    assert_eq!((verdict.cause.as_str(), verdict.hop.as_str()), ("cpu-saturated-kernel", "s1"), "{}", verdict.summary);
+}
+
+#[test]
 fn a_host_with_the_same_fault_is_no_control() {
     let lab = Lab::healthy().cpu("1", 0.5, 0.3, 0.18).own("s1", 0.5).own("s2", 0.3);
     let wrapped = |lab: Lab, host: &str| lab.per_second(host, &IF_TX_PACKETS, "vxlan0", 24_500.0);
@@ -289,7 +308,7 @@ fn a_host_with_the_same_fault_is_no_control() {
 
 #[test]
 fn after_a_suspect_that_did_not_answer_the_next_is_tested() {
-    let lab = keepalive_off().cpu("1", 0.5, 0.3, 0.18).own("s1", 0.5).own("s2", 0.3);
+    let lab = keepalive_off().cpu("1", 0.5, 0.3, 0.18).own("s1", 0.3).own("s2", 0.5);
     let mut run = lab.per_second("s1", &IF_TX_PACKETS, "vxlan0", 24_500.0).run();
     let first = diagnose(&run).verdict;
     answered(&mut run, (0.01, -0.02, 0.04), (0.0, -0.02, 0.02));
@@ -474,6 +493,7 @@ fn among_faults_of_the_same_weight_the_one_that_answered_is_named() {
         let (value, low, high) = if planned.control { (1.0, 0.9, 1.1) } else { (0.4, 0.1, 0.8) };
         (planned.elasticity, planned.low, planned.high, planned.pairs) = (Some(value), Some(low), Some(high), 6);
         planned.target = if planned.control { other.to_string() } else { first.hop.clone() };
+        planned.what = InterventionKind::Cpu;
     }
     run.interventions.append(&mut plan);
     let second = diagnose(&run).verdict;
