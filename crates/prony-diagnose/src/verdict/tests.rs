@@ -287,7 +287,7 @@ fn a_small_user_of_full_cpus_is_no_control_and_is_not_what_fills_them() {
     answered(&mut run, (0.1, 0.0, 0.2), (1.0, 0.9, 1.1));
     run.interventions[1].target = "s2".to_string();
     let verdict = diagnose(&run).verdict;
-    assert_eq!((verdict.cause.as_str(), verdict.hop.as_str()), ("cpu-saturated-kernel", "s1"), "{}", verdict.summary);
+    assert_eq!((verdict.cause.as_str(), verdict.hop.as_str()), ("cpu-saturated-user", "s1"), "{}", verdict.summary);
 }
 
 #[test]
