@@ -224,6 +224,9 @@ test("theme and language are what the reader chooses", { timeout: PATIENCE_MS },
     expect(await title()).not.toBe(english);
     expect(await page.evaluate(() => document.documentElement.lang)).toBe("zh-Hans");
     expect(await page.locator("h1").count()).toBe(1);
+    const names = await page.locator(".figures dt, .grounding li b, #walk li.recorded > details > summary > b").allTextContents();
+    expect(names.length).toBeGreaterThan(10);
+    expect(names.filter((name) => !/\p{Script=Han}/u.test(name))).toEqual([]);
     await page.selectOption("#language", "en");
     expect(await title()).toBe(english);
   }),

@@ -52,15 +52,20 @@ struct Part<'a> {
     mean_us: f64,
 }
 
+/// What is read of requests that come, for [`parts`].
+const ACCEPTED: [&Metric; 3] = [&SPLIT_REQUESTS, &SPLIT_TIMED, &SPLIT_RESIDENCE];
+/// And of calls that go out.
+const CALLED: [&Metric; 3] = [&SPLIT_CALLS, &SPLIT_CALLS_TIMED, &SPLIT_UPSTREAM];
+
 impl Split {
     /// What the look saw, if it could time enough.
     pub fn of(hop: &Hop<'_>) -> Result<Self, Gap> {
-        let mut accepted = parts(hop, [&SPLIT_REQUESTS, &SPLIT_TIMED, &SPLIT_RESIDENCE]);
+        let mut accepted = parts(hop, ACCEPTED);
         if accepted.is_empty() {
             return Err(not_seen(hop));
         }
         let requests_per_s: f64 = accepted.iter().map(|p| p.per_s).sum();
-        let mut called = parts(hop, [&SPLIT_CALLS, &SPLIT_CALLS_TIMED, &SPLIT_UPSTREAM]);
+        let mut called = parts(hop, CALLED);
         for parts in [&mut accepted, &mut called] {
             parts.retain(|p| p.per_s >= PART_MIN * requests_per_s);
         }
@@ -126,7 +131,8 @@ impl Hop<'_> {
     pub fn held(&self) -> Result<Held, Gap> {
         let split = Split::of(self);
         if let (Ok(timed), Some((whole_ms, rate))) = (&split, self.whole()) {
-            let own_ms = timed.own_us() / 1e3 * timed.requests_per_s / rate;
+            let visits = self.visits().unwrap_or(timed.requests_per_s / rate);
+            let own_ms = timed.own_us() / 1e3 * visits;
             return Ok(Held { own_ms, share: (own_ms / whole_ms).min(1.0), split });
         }
         let at = self.at(Level::At)?;
@@ -145,6 +151,34 @@ impl Hop<'_> {
         })
     }
 
+    /// How often a request of the clients comes to the hop: by what each host on the way calls per request of its own, for each was looked
+    /// at in its own moment. None where one of them was not timed.
+    fn visits(&self) -> Option<f64> {
+        let path = Hop::path(self.run);
+        let place = path.iter().position(|hop| hop.name == self.name)?;
+        if place == 0 {
+            return Some(1.0);
+        }
+        let calls = |caller: &&Hop<'_>| caller.host().is_some_and(|h| h.calls.iter().any(|name| name == self.name));
+        let callers: Vec<&Hop<'_>> = path[..place].iter().filter(calls).collect();
+        let through = |caller: &Hop<'_>| Some(caller.visits()? * caller.calls_per_request(self)?);
+        if callers.is_empty() { None } else { callers.into_iter().map(through).sum() }
+    }
+
+    fn calls_per_request(&self, callee: &Hop<'_>) -> Option<f64> {
+        let accepted: f64 = parts(self, ACCEPTED).iter().map(|part| part.per_s).sum();
+        let called = self.calls_to(callee);
+        (accepted > 0.0 && !called.is_empty()).then(|| called.iter().map(|part| part.per_s).sum::<f64>() / accepted)
+    }
+
+    fn calls_to(&self, callee: &Hop<'_>) -> Vec<Part<'_>> {
+        let leads_there =
+            |item: &str| item.rsplit_once(':').map(|(host, _)| host) == callee.host().and_then(|h| h.addr.as_deref());
+        let mut called = parts(self, CALLED);
+        called.retain(|part| leads_there(part.item));
+        called
+    }
+
     /// Own time per request that reaches the hop, in milliseconds.
     pub fn own_wait(&self) -> Result<Fact, Gap> {
         let by_sockets = || self.fact("own wait per request", "ms", |r| Ok(r.staying()? / r.requests()? * 1e3));
@@ -160,10 +194,7 @@ impl Hop<'_> {
 
     /// Calls to a host that are under way at a time, as the look timed them. A gap when too few were timed.
     pub fn calls_in_flight(&self, callee: &Hop<'_>) -> Result<Fact, Gap> {
-        let leads_there =
-            |item: &str| item.rsplit_once(':').map(|(host, _)| host) == callee.host().and_then(|h| h.addr.as_deref());
-        let mut called = parts(self, [&SPLIT_CALLS, &SPLIT_CALLS_TIMED, &SPLIT_UPSTREAM]);
-        called.retain(|part| leads_there(part.item));
+        let called = self.calls_to(callee);
         if called.is_empty() || called.iter().any(|part| part.timed < COVERED_MIN) {
             return Err(not_seen(self));
         }
@@ -280,6 +311,20 @@ mod tests {
         let held = Hop { run: &run, name: "s1" }.held().unwrap();
         assert!((held.own_ms - 0.4).abs() < 0.01, "every other request comes to s1: {held:?}");
         assert!((held.share - 0.4 / 4.18).abs() < 0.001, "{held:?}");
+    }
+
+    #[test]
+    fn how_often_a_host_is_visited_its_callers_tell() {
+        // Seen at a moment when less came to it than the caller sends on the whole.
+        let timed = lab().gauge("s1", &SPLIT_REQUESTS, "80", 2_000.0).gauge("s1", &SPLIT_TIMED, "80", 1.0).gauge(
+            "s1",
+            &SPLIT_RESIDENCE,
+            "80",
+            400.0,
+        );
+        let run = timed.run();
+        let held = Hop { run: &run, name: "s1" }.held().unwrap();
+        assert!((held.own_ms - 0.2).abs() < 0.01, "every other request comes to s1: {held:?}");
     }
 
     #[test]

@@ -297,8 +297,8 @@ mod tests {
         expect_test::expect![[r#"
             gw: 0.50 ms of each request, 2 % of its time: 31.00 ms from arrival to answer (0.05 ms until it is read), less 30.50 ms at 10.77.0.40:80; 99 % timed
             app: 24.20 ms of each request, 78 % of its time: 30.20 ms from arrival to answer (0.05 ms until it is read), less 6.00 ms at 10.77.0.30:5432; 99 % timed
-            db: 2.80 ms of each request, 9 % of its time: 2.80 ms from arrival to answer (0.05 ms until it is read); 99 % timed
-            of 31.00 ms from arrival at gw to its answer, 3.50 ms are between these hosts; clients saw 32.00 ms"#]]
+            db: 5.60 ms of each request, 18 % of its time: 2.80 ms from arrival to answer (0.05 ms until it is read); 99 % timed
+            of 31.00 ms from arrival at gw to its answer, 0.70 ms are between these hosts; clients saw 32.00 ms"#]]
         .assert_eq(&all.said.join("\n"));
     }
 

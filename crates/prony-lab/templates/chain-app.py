@@ -20,6 +20,7 @@ HOLD_S = @DELAY_MS@ / 1000  # a wait inside the database for each request
 BLOCKING = @BLOCKING@       # the wait is one of the only thread, as that of a driver that knows no asyncio
 TRACES = "@TRACES@"         # where its spans go, in the JSON form of OTLP; empty: it makes none
 SPANS_AT_ONCE = 200
+CACHE_SESSIONS = 64
 BY_CODE = b"select id, name, price from items where code = $1"
 BY_ID = b"select id, name, price from items where id = $1::int"
 VISIT = b"update visits set n = n + 1 where id = $1::int"
@@ -141,26 +142,31 @@ class Pool:
 
 
 class Cache:
-    """One connection; questions go out in order and answers come back in order."""
+    """As many connections as anybody needs at once, one question each."""
 
     async def start(self):
-        self.read, self.write = await asyncio.open_connection(CACHE, 6379)
-        self.turn = asyncio.Lock()
+        self.free = asyncio.Queue()
+        for _ in range(CACHE_SESSIONS):
+            self.free.put_nowait(await asyncio.open_connection(CACHE, 6379))
 
     async def ask(self, *words):
         with Span(3, "ask the cache", CACHE, 6379):
-            return await self.ask_now(*words)
+            session = await self.free.get()
+            try:
+                return await self.ask_now(*session, *words)
+            finally:
+                self.free.put_nowait(session)
 
-    async def ask_now(self, *words):
+    @staticmethod
+    async def ask_now(read, write, *words):
         words = [str(w).encode() for w in words]
-        async with self.turn:
-            self.write.write(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
-            line = (await self.read.readline()).rstrip()
-            if line[:1] != b"$":
-                return line[1:].decode()
-            if line == b"$-1":
-                return None
-            return (await self.read.readexactly(int(line[1:]) + 2))[:-2].decode()
+        write.write(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
+        line = (await read.readline()).rstrip()
+        if line[:1] != b"$":
+            return line[1:].decode()
+        if line == b"$-1":
+            return None
+        return (await read.readexactly(int(line[1:]) + 2))[:-2].decode()
 
 
 pool, cache = Pool(), Cache()

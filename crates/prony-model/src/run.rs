@@ -5,7 +5,7 @@ use crate::gap::Gap;
 use crate::knob::Change;
 use crate::limit::LimitReport;
 use crate::load::{LoadPlan, LoadResult};
-use crate::metric::{CGROUP_USAGE, PROC_RUN, PROC_SYSTEM, PROC_USER};
+use crate::metric::{CGROUP_USAGE, CPU_IDLE, CPU_IOWAIT, PROC_RUN, PROC_SYSTEM, PROC_USER};
 use crate::proof::Proof;
 use crate::series::SeriesSet;
 use crate::stack::Stack;
@@ -221,6 +221,13 @@ impl Run {
     pub fn process_cpus(&self, host: &str, window: Window) -> Option<f64> {
         let sum = |metric| self.series.sum(host, metric, window);
         sum(&CGROUP_USAGE).or_else(|| sum(&PROC_RUN)).or_else(|| Some(sum(&PROC_USER)? + sum(&PROC_SYSTEM)?))
+    }
+
+    /// Idle share of each CPU that a host shows within a window, by number. One that waits for a disk runs nothing: whoever wants it has it.
+    pub fn idle_shares(&self, host: &str, window: Window) -> Vec<(u32, f64)> {
+        let waiting = |cpu: &str| SeriesSet::rate(self.series.points(host, &CPU_IOWAIT, cpu), window).unwrap_or(0.0);
+        let idle = |(cpu, points)| Some((str::parse(cpu).ok()?, SeriesSet::rate(points, window)? + waiting(cpu)));
+        self.series.items(host, &CPU_IDLE).filter_map(idle).collect()
     }
 
     /// CPU time of a host's own processes per request that clients completed in a trial, in microseconds.

@@ -3,7 +3,7 @@
 //! A host that has CPU to spare does not feel a small dose; one whose CPUs are full feels all of it. So the capacity is
 //! its own use plus what its CPUs leave idle, and never more than its processes can use at once or its quota allows.
 
-use prony_model::metric::{CGROUP_QUOTA, CPU_IDLE, CPU_IOWAIT, PROC_CPUS_ALLOWED, PROC_IS_WORKER, PROC_THREADS};
+use prony_model::metric::{CGROUP_QUOTA, PROC_CPUS_ALLOWED, PROC_IS_WORKER, PROC_THREADS};
 use prony_model::run::Arm;
 use prony_model::{Gap, Level, Purpose, Run, SeriesSet, Window};
 
@@ -52,15 +52,9 @@ fn idle_cpus(run: &Run, host: &str, window: Window) -> Option<f64> {
     let cpus = run.stack.host.get(host)?.cpus.as_ref();
     let allowed =
         run.series.items(host, &PROC_CPUS_ALLOWED).filter_map(|(_, p)| SeriesSet::max(p, window)).reduce(f64::max);
-    // A CPU that waits for a disk runs nothing: whoever wants it has it.
-    let waiting = |cpu: &str| SeriesSet::rate(run.series.points(host, &CPU_IOWAIT, cpu), window).unwrap_or(0.0);
-    let idle: Vec<f64> = run
-        .series
-        .items(host, &CPU_IDLE)
-        .filter(|(cpu, _)| cpus.is_none_or(|list| cpu.parse().is_ok_and(|c| list.contains(c))))
-        .filter_map(|(cpu, points)| Some(SeriesSet::rate(points, window)? + waiting(cpu)))
-        .collect();
-    (!idle.is_empty()).then(|| idle.iter().sum::<f64>().min(allowed.unwrap_or(f64::INFINITY)))
+    let mut idle = run.idle_shares(host, window);
+    idle.retain(|(cpu, _)| cpus.is_none_or(|list| list.contains(*cpu)));
+    (!idle.is_empty()).then(|| idle.iter().map(|(_, share)| share).sum::<f64>().min(allowed.unwrap_or(f64::INFINITY)))
 }
 
 #[cfg(test)]
@@ -68,7 +62,7 @@ mod tests {
     use super::*;
     use crate::testing::MadeRun;
     use expect_test::{Expect, expect};
-    use prony_model::metric::PROC_RUN;
+    use prony_model::metric::{CPU_IDLE, CPU_IOWAIT, PROC_RUN};
 
     const AT: Purpose = Purpose::Level { level: Level::At };
     const LB: &str = "[host.lb]\n";

@@ -3,7 +3,7 @@
 //! With strangers on the CPUs an intervention shows nothing (methods.md: at a load average of 4 it was useless). So it is
 //! looked for first, and said.
 
-use prony_model::metric::{CPU_IDLE, CPU_IOWAIT, SELF_CPU};
+use prony_model::metric::SELF_CPU;
 use prony_model::{Gap, Run, SeriesSet, Window};
 use std::collections::BTreeMap;
 
@@ -12,16 +12,11 @@ const STRANGERS_MIN: f64 = 0.1;
 
 /// CPUs that are busy although nothing of ours runs yet, each as a gap that says what it means.
 pub(crate) fn strangers(run: &Run, window: Window) -> Vec<Gap> {
-    let mut busy: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut busy: BTreeMap<u32, f64> = BTreeMap::new();
     let mut ours = 0.0;
     for host in run.stack.host.keys() {
         ours += SeriesSet::rate(run.series.points(host, &SELF_CPU, ""), window).unwrap_or(0.0);
-        for (cpu, idle) in run.series.items(host, &CPU_IDLE) {
-            let wait = SeriesSet::rate(run.series.points(host, &CPU_IOWAIT, cpu), window).unwrap_or(0.0);
-            if let Some(idle) = SeriesSet::rate(idle, window) {
-                busy.insert(cpu, (1.0 - idle - wait).max(0.0));
-            }
-        }
+        busy.extend(run.idle_shares(host, window).into_iter().map(|(cpu, idle)| (cpu, (1.0 - idle).max(0.0))));
     }
     let loud = busy.into_iter().filter(|(_, share)| share - ours >= STRANGERS_MIN);
     loud.map(|(cpu, share)| {
@@ -38,6 +33,7 @@ pub(crate) fn strangers(run: &Run, window: Window) -> Vec<Gap> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prony_model::metric::CPU_IDLE;
     use prony_model::{Sample, Stack};
 
     /// A second in which CPU 0 idles for `idle` of it.

@@ -8,6 +8,9 @@ use anyhow::{Context, Result, bail};
 use prony_lab::{Condition, LabState};
 use prony_model::{Host, Nanos, Stack};
 use serde_json::json;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 
 /// `prony lab`.
 pub(crate) fn run(args: &LabArgs) -> Result<Exit> {
@@ -33,7 +36,7 @@ fn up(name: &str, measure: bool, json: bool) -> Result<Exit> {
     let (links, gaps) = if measure { network::of_links(&running, LINK_TIME) } else { Default::default() };
     running.lab = None;
     let file = prony_lab::folder(&up.id).join("stack.toml");
-    std::fs::write(&file, toml::to_string(&running)?).with_context(|| format!("cannot write {}", file.display()))?;
+    write(&running, &file).with_context(|| format!("cannot write {}", file.display()))?;
     if json {
         print(&serde_json::to_string_pretty(
             &json!({ "id": up.id.as_str(), "file": file, "stack": running, "mounted": mounted, "links": links, "gaps": gaps }),
@@ -53,6 +56,20 @@ fn up(name: &str, measure: bool, json: bool) -> Result<Exit> {
         print(&format!("lab {} is up; its stack file is\n{}", up.id, file.display()));
     }
     Ok(Exit::Done)
+}
+
+/// Writes the stack file of a lab. How to ask its databases stands there too, as nowhere else: so only its owner may read it.
+fn write(stack: &Stack, file: &Path) -> Result<()> {
+    let mut table = toml::Table::try_from(stack)?;
+    for (name, host) in table.get_mut("host").and_then(toml::Value::as_table_mut).into_iter().flatten() {
+        let dsn = stack.host.get(name).and_then(|host| host.dsn.clone());
+        if let Some((host, dsn)) = host.as_table_mut().zip(dsn) {
+            host.insert("dsn".to_string(), dsn.into());
+        }
+    }
+    let mut options = std::fs::OpenOptions::new();
+    let mut open = options.write(true).create(true).truncate(true).mode(0o600).open(file)?;
+    Ok(open.write_all(toml::to_string(&table)?.as_bytes())?)
 }
 
 /// Who runs on which CPU.
@@ -133,5 +150,22 @@ fn condition(lab: &LabState) -> String {
         Condition::Building => "building".to_string(),
         Condition::Up => "up".to_string(),
         Condition::LeftOver(why) => format!("left over ({why})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn the_stack_file_of_a_lab_says_how_to_ask_its_databases_and_to_its_owner_only() {
+        let text = "entry = \"http://a/\"\n[host.gw]\n[host.db]\ndsn = \"postgresql://app@127.0.0.1/app\"\n";
+        let stack = Stack::parse("s", text).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("stack.toml");
+        write(&stack, &file).unwrap();
+        assert_eq!(Stack::parse("again", &std::fs::read_to_string(&file).unwrap()).unwrap(), stack);
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

@@ -130,14 +130,9 @@ fn fullest(run: &Run, host: &str, metric: &Metric, window: Window) -> Option<f64
 }
 
 fn busy_of_cpus(run: &Run, name: &str, host: &Host, window: Window) -> Vec<f64> {
-    let is_own = |item: &str| item.parse().is_ok_and(|cpu: u32| host.cpus.as_ref().is_none_or(|own| own.contains(cpu)));
-    let items = run.series.items(name, &CPU_IDLE).filter(|(item, _)| is_own(item));
-    items
-        .filter_map(|(item, idle)| {
-            let waiting = SeriesSet::rate(run.series.points(name, &CPU_IOWAIT, item), window).unwrap_or(0.0);
-            Some((1.0 - SeriesSet::rate(idle, window)? - waiting).clamp(0.0, 1.0))
-        })
-        .collect()
+    let mut idle = run.idle_shares(name, window);
+    idle.retain(|(cpu, _)| host.cpus.as_ref().is_none_or(|own| own.contains(*cpu)));
+    idle.into_iter().map(|(_, share)| (1.0 - share).clamp(0.0, 1.0)).collect()
 }
 
 #[cfg(test)]
