@@ -182,6 +182,12 @@ pub fn only_a_part(hop: &Hop<'_>, finding: &Finding) -> Option<String> {
     })
 }
 
+/// The least and the most of the limit that a host's CPU explains, by what throughput did when it was slowed; none where it did not follow.
+pub fn cpu_share(hop: &Hop<'_>, finding: &Finding) -> Option<(f64, f64)> {
+    let seen = test_of(hop, finding).filter(|_| finding.dose.cpu_host(hop).is_some()).and_then(Seen::of)?;
+    seen.follows().then(|| (seen.low.min(1.0), seen.high.min(1.0)))
+}
+
 /// Whether an answer that is short of a sole limit's is weak as well, or throughput still grows with connections: a full
 /// resource lets nothing grow.
 fn is_part(hop: &Hop<'_>, seen: &Seen) -> bool {

@@ -217,6 +217,12 @@ fn follow_interventions<'a>(run: &'a Run, survey: &mut Survey<'a>) {
             because.is_none()
         }
     });
+    // How much of full CPUs a host uses says less about a limit than what slowing it did.
+    for s in survey.standing.iter_mut().filter(|s| s.cause.kind == Kind::HonestLimit) {
+        if let Some((least, most)) = grounding::cpu_share(&s.hop, &s.finding) {
+            s.finding.score = s.finding.score.max(least).min(most);
+        }
+    }
     for (host, elasticity) in grounding::surprising_hosts(run) {
         // Who slows a small user of full CPUs sees that they are full, and not whose work fills them.
         let slowed = Hop { run, name: host };

@@ -291,6 +291,17 @@ fn a_small_user_of_full_cpus_is_no_control_and_is_not_what_fills_them() {
 }
 
 #[test]
+fn of_two_full_hosts_the_one_that_throughput_follows_by_more_is_named() {
+    let named = |suspect: (f64, f64, f64), control: (f64, f64, f64)| {
+        let mut run = Lab::healthy().cpu("1", 0.5, 0.3, 0.18).own("s1", 0.6).own("s2", 0.1).run();
+        answered(&mut run, suspect, control);
+        diagnose(&run).verdict.hop
+    };
+    assert_eq!(named((0.97, 0.88, 1.06), (0.95, 0.81, 1.09)), "lb", "it uses more of its CPUs");
+    assert_eq!(named((0.59, 0.48, 0.70), (0.95, 0.81, 1.09)), "s1");
+}
+
+#[test]
 fn a_host_with_the_same_fault_is_no_control() {
     let lab = Lab::healthy().cpu("1", 0.5, 0.3, 0.18).own("s1", 0.5).own("s2", 0.3);
     let wrapped = |lab: Lab, host: &str| lab.per_second(host, &IF_TX_PACKETS, "vxlan0", 24_500.0);
