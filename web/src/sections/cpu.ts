@@ -4,7 +4,7 @@ import { figure, legend } from "../chart";
 import { h, s, section, table, type Child } from "../dom";
 import type { CpuLevel, HostCpu, ReportData } from "../generated/types";
 import { micros, percent, NONE } from "../number";
-import { t } from "../text";
+import { said, t } from "../text";
 
 type Part = "user" | "nice" | "system" | "softirq" | "irq" | "steal" | "iowait" | "idle";
 /** Short names as in top(1). */
@@ -35,14 +35,14 @@ export function cpu(data: ReportData): HTMLElement | null {
     table(
       t.cpu.ofEach,
       [t.words.host, t.words.level, ...used.map(([, short]) => `>${short}`), `>${t.cpu.own}`, `>${t.cpu.ownPerRequest}`],
-      data.cpu.flatMap((host) => host.levels.map((level) => [host.host, level.label, ...used.map(([key]) => percent(level[key])), own(level), micros(level.hop_us_per_request)])),
+      data.cpu.flatMap((host) => host.levels.map((level) => [host.host, said(level.label), ...used.map(([key]) => percent(level[key])), own(level), micros(level.hop_us_per_request)])),
     ),
   );
 }
 
 function drawn(host: HostCpu): HTMLElement {
   const cpus = host.cpus ? `CPU ${host.cpus}` : t.cpu.cpus(String(host.cpu_count));
-  const label = `${host.host}: ${host.levels.map((l) => `${l.label} ${t.cpu.busy(busy(l))}`).join(", ")}`;
+  const label = `${host.host}: ${host.levels.map((l) => `${said(l.label)} ${t.cpu.busy(busy(l))}`).join(", ")}`;
   return h(
     "div",
     { class: "part" },
@@ -62,5 +62,5 @@ function row(level: CpuLevel, top: number, width: number): Child {
     return [rect, text];
   });
   const right = level.hop_cpus === null ? t.cpu.busy(busy(level)) : t.cpu.busyOwn(busy(level), level.hop_cpus.toFixed(2));
-  return [s("text", { class: "row", x: 1, y: top + 13 }, level.label), s("text", { class: "row value", x: width - 1, y: top + 13, "text-anchor": "end" }, right), parts];
+  return [s("text", { class: "row", x: 1, y: top + 13 }, said(level.label)), s("text", { class: "row value", x: width - 1, y: top + 13, "text-anchor": "end" }, right), parts];
 }

@@ -5,7 +5,7 @@ import { h, s, section, table, type Child } from "../dom";
 import type { DoseCurve, DosePoint, InterventionView, ReportData } from "../generated/types";
 import { change, percent, short } from "../number";
 import { linear } from "../scale";
-import { t } from "../text";
+import { said, t } from "../text";
 
 export function interventions(data: ReportData): HTMLElement | null {
   if (data.interventions.length === 0) return null;
@@ -21,7 +21,7 @@ export function interventions(data: ReportData): HTMLElement | null {
     table(
       t.interventions.title,
       [t.interventions.role, t.interventions.what, `>${t.interventions.value}`, `>${t.words.pairs}`, t.interventions.reading],
-      data.interventions.map((i) => [i.control ? t.interventions.control : t.interventions.suspect, i.what, i.text, i.pairs, i.reading]),
+      data.interventions.map((i) => [i.control ? t.interventions.control : t.interventions.suspect, i.what, i.text, i.pairs, said(i.reading)]),
     ),
   );
 }

@@ -5,7 +5,7 @@ import { h, s, section, table } from "../dom";
 import type { HeatColumn, HeatView, LatencyCurve, ReportData } from "../generated/types";
 import { count, short } from "../number";
 import { linear, logarithmic, type Scale } from "../scale";
-import { t } from "../text";
+import { said, t } from "../text";
 
 const TICKS: [quantile: number, name: string][] = [[0.5, "50 %"], [0.9, "90 %"], [0.99, "99 %"], [0.999, "99.9 %"], [0.9999, "99.99 %"], [0.99999, "99.999 %"]];
 
@@ -19,7 +19,7 @@ export function latency(data: ReportData): HTMLElement | null {
     t.latency.title,
     t.latency.lead,
     latencyCurves(data.latency),
-    table(t.latency.percentiles, [t.latency.of, `>${t.words.requests}`, ">p50", ">p75", ">p90", ">p99", ">p99.9", ">p99.99", `>${t.latency.max}`], data.latency.map((l) => [l.name, count(l.count), ...l.usual])),
+    table(t.latency.percentiles, [t.latency.of, `>${t.words.requests}`, ">p50", ">p75", ">p90", ">p99", ">p99.9", ">p99.99", `>${t.latency.max}`], data.latency.map((l) => [said(l.name), count(l.count), ...l.usual])),
     over,
   );
 }
@@ -65,7 +65,7 @@ const mark = (column: HeatColumn, y: Scale, left: number, wide: number) =>
 
 /** Distributions in one drawing; the kind of each is its class. */
 export function latencyCurves(curves: LatencyCurve[]): HTMLElement {
-  const label = `${t.latency.percentiles}: ${curves.map((c) => `${c.name}: p50 ${c.usual[0]}, p99 ${c.usual[3]}`).join("; ")}`;
+  const label = `${t.latency.percentiles}: ${curves.map((c) => `${said(c.name)}: p50 ${c.usual[0]}, p99 ${c.usual[3]}`).join("; ")}`;
   return figure(
     label,
     (width) => {
@@ -85,6 +85,6 @@ export function latencyCurves(curves: LatencyCurve[]): HTMLElement {
       ];
       return { height: frame.bottom + 42, parts };
     },
-    legend(curves.map((c) => [c.kind, c.name])),
+    legend(curves.map((c) => [c.kind, said(c.name)])),
   );
 }

@@ -53,6 +53,20 @@ export const names: Names = {
   "undone, exactly as it was": "已撤销，与原来完全一致",
   "kept, as asked": "按要求保留",
   "not undone: someone else changed it meanwhile": "未撤销：其间被他人改动",
+  // Loads, by where they stand.
+  "below the knee": "拐点以下",
+  "at the limit": "极限处",
+  "beyond the knee": "拐点以上",
+  "warm-up": "预热",
+  "a closer look": "近距离观察",
+  // What an intervention showed.
+  "the limit follows": "瓶颈随之改变",
+  "the limit does not visibly follow": "看不出瓶颈随之改变",
+  "as expected of a control: the limit does not follow": "符合对照的预期：瓶颈没有改变",
+  "not expected of a control: the limit moved": "不符合对照的预期：瓶颈改变了",
+  "mending it moves the limit": "修复它使瓶颈改变",
+  "mending it changes nothing that can be seen": "修复它看不出改变",
+  "no interval, so nothing follows from it": "没有区间，无法得出结论",
   // Knobs.
   "idle upstream connections kept by nginx, per worker": "nginx 每个工作进程保留的空闲上游连接数",
   "how nginx writes its access log": "nginx 写访问日志的方式",
