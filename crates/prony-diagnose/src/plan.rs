@@ -6,7 +6,7 @@
 use crate::cause::{Dose, Kind, cpu_is_full, greatest_user};
 use crate::facts::Hop;
 use crate::grounding::{Response, is_answered, response};
-use crate::verdict::{Standing, standing};
+use crate::verdict::{SAME_SCORE, Standing, standing};
 use prony_model::stack::Role;
 use prony_model::{Diagnosis, Intervention, InterventionKind, Knob, Level, Run};
 
@@ -49,10 +49,26 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
         plan.clear();
     }
     if plan.is_empty() {
+        plan = suspect.into_iter().filter_map(|suspect| rival_of(suspect, &standing)).collect();
+        plan.retain(|p| !is_tried(p));
+    }
+    if plan.is_empty() {
         further.retain(|p| !is_tried(p));
         plan = further;
     }
     plan
+}
+
+/// The remedy of another fault of the same weight, where throughput would answer to the test of the first whichever of them it is: more
+/// connections hide every wait.
+fn rival_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<Intervention> {
+    if suspect.cause.kind != Kind::Fault || suspect.finding.dose != Dose::Concurrency {
+        return None;
+    }
+    let is_near = |s: &Standing<'_>| (s.finding.score - suspect.finding.score).abs() < SAME_SCORE;
+    let is_other = |s: &Standing<'_>| s.cause.id != suspect.cause.id && s.cause.kind == Kind::Fault;
+    let rivals = standing.iter().filter(|s| is_other(s) && is_near(s) && s.finding.dose == Dose::Removal);
+    rivals.filter_map(|rival| suspect_of(rival, standing)).next()
 }
 
 /// Whether throughput was seen to follow a suspect while nothing else was tried.

@@ -137,7 +137,7 @@ const SLIGHT: f64 = 0.02;
 /// healthy database on a noisy machine left a fault of 3 % when its honest limits could not be told.
 const LITTLE: f64 = 0.05;
 /// Scores in one step of this size are taken for equal. A guess: the same run again gives a score that differs by about as much.
-const SAME_SCORE: f64 = 0.1;
+pub(crate) const SAME_SCORE: f64 = 0.1;
 
 /// Siblings share one wait: the strongest is named with the score of all of them, the others go.
 fn add_up(found: &mut Vec<Standing<'_>>) {
@@ -217,6 +217,10 @@ fn follow_interventions<'a>(run: &'a Run, survey: &mut Survey<'a>) {
             because.is_none()
         }
     });
+    for s in &mut survey.standing {
+        let mended = grounding::share_mended(&s.hop, &s.finding).unwrap_or(0.0);
+        s.finding.score = s.finding.score.max(mended);
+    }
     // How much of full CPUs a host uses says less about a limit than what slowing it did.
     for s in survey.standing.iter_mut().filter(|s| s.cause.kind == Kind::HonestLimit) {
         if let Some((least, most)) = grounding::cpu_share(&s.hop, &s.finding) {

@@ -3,9 +3,10 @@
 //! A host that has CPU to spare does not feel a small dose; one whose CPUs are full feels all of it. So the capacity is
 //! its own use plus what its CPUs leave idle, and never more than its processes can use at once or its quota allows.
 
-use prony_model::metric::{CGROUP_QUOTA, PROC_CPUS_ALLOWED, PROC_IS_WORKER, PROC_THREADS};
+use prony_model::metric::{CGROUP_QUOTA, PROC_AFFINITY, PROC_CPUS_ALLOWED, PROC_IS_WORKER, PROC_THREADS};
 use prony_model::run::Arm;
-use prony_model::{Gap, Level, Purpose, Run, SeriesSet, Window};
+use prony_model::{CpuList, Gap, Level, Purpose, Run, SeriesSet, Window};
+use std::collections::BTreeMap;
 
 /// The smallest quota the kernel takes with a period of 10 ms: 1 ms (kernel/sched/core.c, min_cfs_quota_period).
 const CPUS_MIN: f64 = 0.1;
@@ -40,11 +41,27 @@ fn capacity_cpus(run: &Run, host: &str, window: Window) -> Result<f64, Gap> {
 
 /// Threads that serve requests: no more CPUs than that can be used at once. A main process that only waits does not count.
 fn worker_threads(run: &Run, host: &str, window: Window) -> Option<f64> {
-    let is_worker = |pid: &str| {
-        SeriesSet::max(run.series.points(host, &PROC_IS_WORKER, pid), window).is_some_and(|flag| flag > 0.0)
-    };
-    let threads = run.series.items(host, &PROC_THREADS).filter(|(pid, _)| is_worker(pid));
+    let threads = run.series.items(host, &PROC_THREADS).filter(|(pid, _)| is_worker(run, host, pid));
     threads.filter_map(|(_, points)| SeriesSet::max(points, window)).reduce(|a, b| a + b)
+}
+
+/// What each process that serves requests was last seen bound to; nothing when that was not read. A short trial may see none of them.
+fn worker_cpus(run: &Run, host: &str, window: Window) -> Vec<CpuList> {
+    let mut last: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
+    for (item, points) in run.series.items(host, &PROC_AFFINITY) {
+        let seen = points.iter().map(|(at_ns, _)| *at_ns).filter(|at_ns| *at_ns <= window.to_ns).max();
+        if let Some(((pid, list), seen)) =
+            item.split_once(' ').zip(seen).filter(|((pid, _), _)| is_worker(run, host, pid))
+        {
+            let known = last.entry(pid).or_insert((seen, list));
+            *known = (*known).max((seen, list));
+        }
+    }
+    last.into_values().filter_map(|(_, list)| list.parse().ok()).collect()
+}
+
+fn is_worker(run: &Run, host: &str, pid: &str) -> bool {
+    run.series.points(host, &PROC_IS_WORKER, pid).iter().any(|(_, flag)| *flag > 0.0)
 }
 
 /// Idle time per second on the CPUs that the host may use.
@@ -53,7 +70,9 @@ fn idle_cpus(run: &Run, host: &str, window: Window) -> Option<f64> {
     let allowed =
         run.series.items(host, &PROC_CPUS_ALLOWED).filter_map(|(_, p)| SeriesSet::max(p, window)).reduce(f64::max);
     let mut idle = run.idle_shares(host, window);
-    idle.retain(|(cpu, _)| cpus.is_none_or(|list| list.contains(*cpu)));
+    let bound = worker_cpus(run, host, window);
+    let may_use = |cpu: u32| bound.is_empty() || bound.iter().any(|list| list.contains(cpu));
+    idle.retain(|(cpu, _)| cpus.is_none_or(|list| list.contains(*cpu)) && may_use(*cpu));
     (!idle.is_empty()).then(|| idle.iter().map(|(_, share)| share).sum::<f64>().min(allowed.unwrap_or(f64::INFINITY)))
 }
 
@@ -106,6 +125,21 @@ mod tests {
         check(master(worker(LB, 0.6, &[0.7, 0.7])), expect!["0.800 CPUs"]);
         let two = worker(LB, 1.2, &[0.4, 0.4]).shows(&PROC_THREADS, "8", 1.0).shows(&PROC_IS_WORKER, "8", 1.0);
         check(two, expect!["1.600 CPUs"]);
+    }
+
+    #[test]
+    fn what_its_workers_are_bound_to_is_all_they_can_get() {
+        // Two workers on CPU 0 of two; their master is bound to nothing.
+        let two = |mask: &str| {
+            let run = worker(LB, 0.95, &[0.0, 0.8]).shows(&PROC_THREADS, "7", 2.0);
+            run.shows(&PROC_AFFINITY, &format!("7 {mask}"), 1.0).shows(&PROC_AFFINITY, "6 0-1", 2.0)
+        };
+        check(two("0"), expect!["0.760 CPUs"]);
+        // A short trial in which nothing was told of them.
+        let later = two("0").trial(Purpose::Intervention { index: 0, pair: 0, arm: Arm::A }, 1000.0);
+        let later = later.shows(&PROC_RUN, "7", 0.95).shows(&CPU_IDLE, "0", 0.0).shows(&CPU_IDLE, "1", 0.8);
+        check(later, expect!["0.760 CPUs"]);
+        check(two("0-1"), expect!["1.400 CPUs"]);
     }
 
     #[test]
