@@ -111,10 +111,11 @@ impl<'a> Hop<'a> {
         inventory.facts.get(name).map(String::as_str)
     }
 
-    /// CPUs that any of its workers may use; empty when no mask was read.
+    /// CPUs that any of its workers may use at the limit, before a remedy was tried; empty when no mask was read.
     pub fn worker_cpus(&self) -> BTreeSet<u32> {
-        let workers = self.workers();
-        let masks = self.items(&PROC_AFFINITY).into_iter().filter_map(|item| item.split_once(' '));
+        let (workers, at) = (self.workers(), self.at(prony_model::Level::At));
+        let is_as_found = |item: &&str| at.as_ref().is_ok_and(|at| at.one(&PROC_AFFINITY, item).is_ok());
+        let masks = self.items(&PROC_AFFINITY).into_iter().filter(is_as_found).filter_map(|item| item.split_once(' '));
         let lists = masks.filter(|(pid, _)| workers.contains(pid)).filter_map(|(_, list)| list.parse::<CpuList>().ok());
         lists.flat_map(|list| list.as_slice().to_vec()).collect()
     }
