@@ -56,9 +56,10 @@ export function loadCurve(joined: Load[][], marks: Marks): HTMLElement {
         points.filter((p) => p.name !== null).map((p, i, named) => {
           // Names that stand close together go one below the other.
           const near = named.slice(0, i).filter((q) => Math.abs(x(q.good_per_s) - x(p.good_per_s)) < 110 && Math.abs(y(q.p99_us) - y(p.p99_us)) < 16).length;
-          // Curves rise to the right, so there is more room above them to the left of a point.
-          const left = x(p.good_per_s) > frame.left + 130;
-          return s("text", { class: "row", x: x(p.good_per_s) + (left ? -10 : 10), y: y(p.p99_us) - 8 - near * 15, "text-anchor": left ? "end" : "start" }, p.name);
+          // Curves rise to the right, so there is more room above them to the left of a point; near the limit they come back.
+          const at = x(p.good_per_s);
+          const left = at > frame.right - 120 || (p.good_per_s < 0.75 * most && at > frame.left + 130);
+          return s("text", { class: "row", x: at + (left ? -10 : 10), y: y(p.p99_us) - 8 - near * 15, "text-anchor": left ? "end" : "start" }, p.name);
         }),
       ];
       return { height: frame.bottom + 42, parts };
