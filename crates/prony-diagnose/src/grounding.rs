@@ -4,6 +4,7 @@
 
 use crate::cause::{Dose, FLAT, Finding, concurrency_elasticity};
 use crate::facts::Hop;
+use crate::verdict::figure;
 use prony_model::diagnosis::GroundingTest;
 use prony_model::limit::Bounded;
 use prony_model::{Intervention, InterventionKind, Knob, Level, Run};
@@ -283,7 +284,7 @@ fn deviation(finding: &Finding) -> GroundingTest {
     test(
         "deviation",
         first.value >= border,
-        format!("{} is {:.3}, the border is {border:.3} ({})", first.metric, first.value, first.origin),
+        format!("{} is {}, the border is {} ({})", first.metric, figure(first.value), figure(border), first.origin),
     )
 }
 
@@ -298,11 +299,11 @@ fn order(finding: &Finding) -> GroundingTest {
     });
     let rises = came_first || key.value >= below * RISE;
     let holds_beyond = key.beyond.is_none_or(|beyond| beyond >= key.value * HOLDS_BEYOND);
-    let beyond = key.beyond.map_or("not read".to_string(), |b| format!("{b:.3}"));
+    let beyond = key.beyond.map_or("not read".to_string(), figure);
     test(
         "order",
         rises && holds_beyond,
-        format!("{} goes {below:.3}, {:.3}, {beyond} below, at and beyond the knee", key.name, key.value),
+        format!("{} goes {}, {}, {beyond} below, at and beyond the knee", key.name, figure(below), figure(key.value)),
     )
 }
 

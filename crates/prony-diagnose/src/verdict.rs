@@ -190,8 +190,12 @@ fn with_figures(e: &Evidence) -> String {
 }
 
 /// A number with three significant figures.
-fn figure(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
+pub(crate) fn figure(value: f64) -> String {
+    if value == 0.0 {
+        // Also what fell to it from below.
+        return "0".to_string();
+    }
+    if !value.is_finite() {
         return format!("{value}");
     }
     let decimals = (2 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;

@@ -8,6 +8,7 @@ use crate::CAUSES;
 use crate::cause::{Layer, concurrency_elasticity};
 use crate::facts::{Hop, Reader};
 use crate::split::{Held, Split};
+use crate::verdict::figure;
 use prony_model::diagnosis::WalkStep;
 use prony_model::metric::{
     CONN_IN_BUSY, CPU_IOWAIT, DISK_BUSY, IF_RX_PACKETS, IF_TX_BYTES, IF_TX_PACKETS, LISTEN_QUEUE, PSI_IO_SOME,
@@ -147,11 +148,11 @@ fn sockets_show(path: &[Hop<'_>]) -> Option<String> {
 fn counters(hop: &Hop<'_>, diagnosis: &Diagnosis) -> WalkStep {
     let mut said = vec![told(hop, "CPU", cpu)];
     let mut figures = |name: &str, list: &[(&str, &'static prony_model::Metric, f64)]| {
-        let figure = |(label, metric, scale): &(&str, &'static prony_model::Metric, f64)| {
+        let line = |(label, metric, scale): &(&str, &'static prony_model::Metric, f64)| {
             let at = hop.at(Level::At).and_then(|at| at.sum(metric)).ok()?;
-            Some(format!("{label} {}", short(at * scale)))
+            Some(format!("{label} {}", figure(at * scale)))
         };
-        let figures: Vec<String> = list.iter().filter_map(figure).collect();
+        let figures: Vec<String> = list.iter().filter_map(line).collect();
         let text = if figures.is_empty() { "not read".to_string() } else { figures.join(", ") };
         said.push(format!("{name}: {text}"));
     };
@@ -213,15 +214,11 @@ fn cpu(at: &Reader<'_>) -> Result<String, Gap> {
     ))
 }
 
-/// Three figures, without an exponent.
-fn short(value: f64) -> String {
-    if value == 0.0 || value.abs() >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
-}
-
 fn closely(diagnosis: &Diagnosis) -> WalkStep {
     let said = diagnosis.evidence.iter().map(|e| {
-        let calm = e.baseline.map_or(String::new(), |b| format!(", calm {}", short(b)));
-        format!("{}: {} of {} is {} {}{calm}", e.claim, e.metric, e.host, short(e.value), e.unit)
+        let calm = e.baseline.map_or(String::new(), |b| format!(", calm {}", figure(b)));
+        let unit = if e.unit.is_empty() { String::new() } else { format!(" {}", e.unit) };
+        format!("{}: {} of {} is {}{unit}{calm}", e.claim, e.metric, e.host, figure(e.value))
     });
     let said: Vec<String> = said.collect();
     let none = || vec!["nothing stood out".to_string()];
