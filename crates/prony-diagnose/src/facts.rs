@@ -197,6 +197,12 @@ impl<'a> Hop<'a> {
         }
     }
 
+    /// Whether a peer, as `10.0.0.2:80`, is this host.
+    pub fn is_at(&self, peer: &str) -> bool {
+        let addr = self.host().and_then(|h| h.addr.as_deref());
+        peer.rsplit_once(':').is_some_and(|(host, _)| Some(host) == addr)
+    }
+
     /// Processes that serve requests, by pid; all processes when none is marked. Those of the level at the limit: a remedy that is
     /// tried later may start others.
     pub fn workers(&self) -> Vec<&'a str> {
@@ -348,11 +354,11 @@ impl<'a> Reader<'a> {
 
     /// A metric of the sockets that lead to a host, which must have an address in the stack.
     pub fn towards(&self, metric: &Metric, callee: &Hop<'_>) -> Result<f64, Gap> {
-        let addr = callee.host().and_then(|h| h.addr.as_deref()).ok_or_else(|| {
-            Gap::new(metric.name, self.hop.name, format!("the stack gives no `addr` for {}", callee.name))
-        })?;
-        let leads_there = |peer: &&str| peer.rsplit_once(':').is_some_and(|(host, _)| host == addr);
-        let peers = self.hop.items(metric).into_iter().filter(leads_there);
+        if callee.host().is_none_or(|h| h.addr.is_none()) {
+            let reason = format!("the stack gives no `addr` for {}", callee.name);
+            return Err(Gap::new(metric.name, self.hop.name, reason));
+        }
+        let peers = self.hop.items(metric).into_iter().filter(|peer| callee.is_at(peer));
         peers.filter_map(|peer| self.one(metric, peer).ok()).reduce(|a, b| a + b).ok_or_else(|| self.gap(metric))
     }
 

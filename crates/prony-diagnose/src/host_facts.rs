@@ -9,7 +9,7 @@ use prony_model::metric::{
     PROC_AFFINITY, PROC_RUN, PROC_RUN_DELAY, PROC_THREADS, QDISC_DROPS, SOFTNET_DROPPED, TCP_BACKLOG_DROPS,
     TCP_RECEIVE_QUEUE_DROPS,
 };
-use prony_model::{CpuList, Gap, Metric};
+use prony_model::{CpuList, Gap, Metric, Run};
 use std::collections::BTreeSet;
 
 /// Kernel functions in which a writer waits for a disk, or a disk for its turn.
@@ -95,6 +95,11 @@ impl<'a> Reader<'a> {
         let calls = self.hop.host().is_some_and(|h| !h.calls.is_empty());
         f64::from(u8::from(calls && !self.hop.items(&CONN_OUT).is_empty()))
     }
+}
+
+/// CPUs that the processes of a host that serve requests may use, as found; empty when no mask was read.
+pub fn worker_cpus(run: &Run, host: &str) -> BTreeSet<u32> {
+    Hop { run, name: host }.worker_cpus()
 }
 
 impl<'a> Hop<'a> {

@@ -29,6 +29,7 @@ mod walk;
 pub use against::moved;
 pub use cause::{Cause, Kind, Layer, Scope};
 pub use causes::CAUSES;
+pub use host_facts::worker_cpus;
 pub use plan::plan_interventions;
 pub use verdict::diagnose;
 

@@ -172,10 +172,8 @@ impl Hop<'_> {
     }
 
     fn calls_to(&self, callee: &Hop<'_>) -> Vec<Part<'_>> {
-        let leads_there =
-            |item: &str| item.rsplit_once(':').map(|(host, _)| host) == callee.host().and_then(|h| h.addr.as_deref());
         let mut called = parts(self, CALLED);
-        called.retain(|part| leads_there(part.item));
+        called.retain(|part| callee.is_at(part.item));
         called
     }
 

@@ -3,10 +3,9 @@
 //! A host that has CPU to spare does not feel a small dose; one whose CPUs are full feels all of it. So the capacity is
 //! its own use plus what its CPUs leave idle, and never more than its processes can use at once or its quota allows.
 
-use prony_model::metric::{CGROUP_QUOTA, PROC_AFFINITY, PROC_CPUS_ALLOWED, PROC_IS_WORKER, PROC_THREADS};
+use prony_model::metric::{CGROUP_QUOTA, PROC_CPUS_ALLOWED, PROC_IS_WORKER, PROC_THREADS};
 use prony_model::run::Arm;
-use prony_model::{CpuList, Gap, Level, Purpose, Run, SeriesSet, Window};
-use std::collections::BTreeMap;
+use prony_model::{Gap, Level, Purpose, Run, SeriesSet, Window};
 
 /// The smallest quota the kernel takes with a period of 10 ms: 1 ms (kernel/sched/core.c, min_cfs_quota_period).
 const CPUS_MIN: f64 = 0.1;
@@ -45,21 +44,6 @@ fn worker_threads(run: &Run, host: &str, window: Window) -> Option<f64> {
     threads.filter_map(|(_, points)| SeriesSet::max(points, window)).reduce(|a, b| a + b)
 }
 
-/// What each process that serves requests was last seen bound to; nothing when that was not read. A short trial may see none of them.
-fn worker_cpus(run: &Run, host: &str, window: Window) -> Vec<CpuList> {
-    let mut last: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
-    for (item, points) in run.series.items(host, &PROC_AFFINITY) {
-        let seen = points.iter().map(|(at_ns, _)| *at_ns).filter(|at_ns| *at_ns <= window.to_ns).max();
-        if let Some(((pid, list), seen)) =
-            item.split_once(' ').zip(seen).filter(|((pid, _), _)| is_worker(run, host, pid))
-        {
-            let known = last.entry(pid).or_insert((seen, list));
-            *known = (*known).max((seen, list));
-        }
-    }
-    last.into_values().filter_map(|(_, list)| list.parse().ok()).collect()
-}
-
 fn is_worker(run: &Run, host: &str, pid: &str) -> bool {
     run.series.points(host, &PROC_IS_WORKER, pid).iter().any(|(_, flag)| *flag > 0.0)
 }
@@ -70,8 +54,8 @@ fn idle_cpus(run: &Run, host: &str, window: Window) -> Option<f64> {
     let allowed =
         run.series.items(host, &PROC_CPUS_ALLOWED).filter_map(|(_, p)| SeriesSet::max(p, window)).reduce(f64::max);
     let mut idle = run.idle_shares(host, window);
-    let bound = worker_cpus(run, host, window);
-    let may_use = |cpu: u32| bound.is_empty() || bound.iter().any(|list| list.contains(cpu));
+    let bound = prony_diagnose::worker_cpus(run, host);
+    let may_use = |cpu: u32| bound.is_empty() || bound.contains(&cpu);
     idle.retain(|(cpu, _)| cpus.is_none_or(|list| list.contains(*cpu)) && may_use(*cpu));
     (!idle.is_empty()).then(|| idle.iter().map(|(_, share)| share).sum::<f64>().min(allowed.unwrap_or(f64::INFINITY)))
 }
@@ -81,7 +65,7 @@ mod tests {
     use super::*;
     use crate::testing::MadeRun;
     use expect_test::{Expect, expect};
-    use prony_model::metric::{CPU_IDLE, CPU_IOWAIT, PROC_RUN};
+    use prony_model::metric::{CPU_IDLE, CPU_IOWAIT, PROC_AFFINITY, PROC_RUN};
 
     const AT: Purpose = Purpose::Level { level: Level::At };
     const LB: &str = "[host.lb]\n";

@@ -72,9 +72,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 /// Failures of each server per request of the caller, by the first source that knows both.
 fn failures(server: &Hop<'_>, caller: &Hop<'_>) -> Option<(f64, f64, &'static str)> {
     let at = caller.at(Level::At).ok()?;
-    let addr = server.host()?.addr.as_deref();
-    let leads_there = |item: &&str| item.rsplit_once(':').is_some_and(|(host, _)| Some(host) == addr);
-    let item = |metric: &Metric| caller.items(metric).into_iter().find(leads_there);
+    let item = |metric: &Metric| caller.items(metric).into_iter().find(|item| server.is_at(item));
     if let Some(item) = item(&LOOK_UPSTREAM_TRIES) {
         let tries = caller.look(&LOOK_UPSTREAM_TRIES, item).ok()?;
         return Some((
