@@ -7,10 +7,10 @@
 use crate::sys;
 use ratatui::Frame;
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::crossterm::{cursor, execute, terminal};
 use std::io::{self, BufWriter, IsTerminal, Stderr};
+use std::os::fd::OwnedFd;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,9 +25,16 @@ pub const TICK: Duration = Duration::from_millis(50);
 /// Whether the terminal is ours now. The hook for panics has no other way to know.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
+const ESC: u8 = 0x1b;
+const CTRL_C: u8 = 0x03;
+
 /// A terminal that shows a screen. The drop gives it back.
 pub struct Terminal {
     inner: ratatui::Terminal<CrosstermBackend<BufWriter<Stderr>>>,
+    /// Where keys come from. Read by us: of a terminal that hangs up, crossterm reads the end again and again and never comes back.
+    keys: OwnedFd,
+    /// Columns and rows when last looked.
+    size: (u16, u16),
 }
 
 /// What the person at the terminal wants.
@@ -51,17 +58,18 @@ impl Terminal {
     /// # Errors
     /// When it does not tell its size or refuses the mode; it is then as before.
     pub fn enter() -> io::Result<Self> {
-        let (columns, rows) = terminal::size()?;
-        if columns == 0 || rows == 0 {
+        let size = terminal::size()?;
+        if size.0 == 0 || size.1 == 0 {
             return Err(io::Error::other("the terminal does not tell its size"));
         }
+        let keys = sys::keyboard()?;
         give_back_on_panic();
         enable_raw_mode()?;
         TAKEN.store(true, Ordering::SeqCst);
         let backend = CrosstermBackend::new(BufWriter::with_capacity(FRAME_BYTES, io::stderr()));
         execute!(io::stderr(), EnterAlternateScreen, cursor::Hide)
             .and_then(|()| ratatui::Terminal::new(backend))
-            .map(|inner| Self { inner })
+            .map(|inner| Self { inner, keys, size })
             .inspect_err(|_| give_back())
     }
 
@@ -81,13 +89,19 @@ impl Terminal {
     /// # Errors
     /// When the terminal is gone.
     pub fn wishes(&mut self) -> io::Result<Vec<Wish>> {
-        // Of a terminal that hung up, crossterm reads the end again and again and never comes back.
+        // Of a terminal that hung up, crossterm would ask other programs for the size.
         if !io::stderr().is_terminal() {
             return Err(io::Error::other("the terminal hung up"));
         }
         let mut wishes = Vec::new();
-        while event::poll(Duration::ZERO)? {
-            wishes.extend(wish(&event::read()?));
+        let mut typed = [0; 256];
+        let count = sys::read_now(&self.keys, &mut typed)?;
+        if asks_to_stop(&typed[..count]) {
+            wishes.push(Wish::Stop);
+        }
+        let size = terminal::size()?;
+        if std::mem::replace(&mut self.size, size) != size {
+            wishes.push(Wish::Redraw);
         }
         Ok(wishes)
     }
@@ -99,18 +113,30 @@ impl Drop for Terminal {
     }
 }
 
-fn wish(event: &Event) -> Option<Wish> {
-    match event {
-        Event::Key(key) => asks_to_stop(key).then_some(Wish::Stop),
-        Event::Resize(..) => Some(Wish::Redraw),
-        Event::FocusGained | Event::FocusLost | Event::Mouse(_) | Event::Paste(_) => None,
+/// Whether `q` or Ctrl-C is among what was typed. Other keys send sequences that begin with Esc and may hold any letter.
+fn asks_to_stop(typed: &[u8]) -> bool {
+    let mut rest = typed.iter();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'q' | b'Q' | &CTRL_C => return true,
+            &ESC => pass_over_sequence(&mut rest),
+            _ => {}
+        }
     }
+    false
 }
 
-fn asks_to_stop(key: &KeyEvent) -> bool {
-    let control = key.modifiers.contains(KeyModifiers::CONTROL);
-    let asked = matches!((key.code, control), (KeyCode::Char('q' | 'Q'), false) | (KeyCode::Char('c'), true));
-    asked && key.kind == KeyEventKind::Press
+/// Passes over what follows an Esc: a control sequence up to its final byte, a function key, or a letter held with Alt (ECMA-48, 5.4).
+fn pass_over_sequence(rest: &mut std::slice::Iter<'_, u8>) {
+    match rest.next() {
+        Some(b'[') => {
+            rest.find(|byte| (0x40..=0x7e).contains(*byte));
+        }
+        Some(b'O') => {
+            rest.next();
+        }
+        _ => {}
+    }
 }
 
 /// Gives the terminal back, once. Nothing can be done about a terminal that does not take it.
@@ -140,14 +166,21 @@ mod tests {
 
     #[test]
     fn q_and_ctrl_c_stop_and_nothing_else_does() {
-        let press = |code, modifiers| wish(&Event::Key(KeyEvent::new(code, modifiers)));
-        assert_eq!(press(KeyCode::Char('q'), KeyModifiers::NONE), Some(Wish::Stop));
-        assert_eq!(press(KeyCode::Char('Q'), KeyModifiers::SHIFT), Some(Wish::Stop));
-        assert_eq!(press(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Wish::Stop));
-        assert_eq!(press(KeyCode::Char('c'), KeyModifiers::NONE), None);
-        assert_eq!(press(KeyCode::Char('q'), KeyModifiers::CONTROL), None);
-        assert_eq!(press(KeyCode::Enter, KeyModifiers::NONE), None);
-        assert_eq!(wish(&Event::Resize(40, 10)), Some(Wish::Redraw));
+        assert!(asks_to_stop(b"q"));
+        assert!(asks_to_stop(b"Q"));
+        assert!(asks_to_stop(b"\x03"));
+        assert!(!asks_to_stop(b""));
+        assert!(!asks_to_stop(b"c\r \x11"));
+    }
+
+    #[test]
+    fn letters_inside_the_sequence_of_another_key_are_not_typed() {
+        // Alt-q, the 1 of a keypad, a sequence with a `q` at its end; a cursor key and then a `q`.
+        assert!(!asks_to_stop(b"\x1bq"));
+        assert!(!asks_to_stop(b"\x1bOq"));
+        assert!(!asks_to_stop(b"\x1b[1;5q"));
+        assert!(!asks_to_stop(b"\x1b"));
+        assert!(asks_to_stop(b"\x1b[Aq"));
     }
 
     #[test]

@@ -66,18 +66,13 @@ impl Tmux {
         lines
     }
 
-    /// Stops what runs by its key, and gives what then stands in the window. Presses again, as a person would: crossterm leaves a key
-    /// that comes together with a new size until the next one.
+    /// Stops what runs by its key, pressed once, and gives what then stands in the window.
     fn stopped(&self) -> String {
-        let (mut shown, mut looks) = (String::new(), 0);
+        let mut shown = String::new();
+        self.tell(&["send-keys", "q"]);
         wait_until("q ends it", || {
             shown = self.shown().join("\n");
-            let ended = shown.contains("ended with ");
-            if !ended && looks % 50 == 0 {
-                self.tell(&["send-keys", "q"]);
-            }
-            looks += 1;
-            ended
+            shown.contains("ended with ")
         });
         assert!(shown.starts_with("before\n"), "the window is given back as it was: {shown}");
         shown

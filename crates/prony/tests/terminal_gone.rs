@@ -34,6 +34,17 @@ fn runs(pid: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
+/// A process that must not outlive its test, however the test ends.
+struct Bounded(String);
+
+impl Drop for Bounded {
+    fn drop(&mut self) {
+        if runs(&self.0) {
+            let _ = Command::new("kill").args(["-KILL", &self.0]).status();
+        }
+    }
+}
+
 /// Runs a line of a shell in a terminal of its own, which goes with it. `script` is of util-linux.
 fn in_a_terminal(line: &str, home: &Path) -> Child {
     Command::new("script")
@@ -89,9 +100,9 @@ fn a_load_whose_terminal_hangs_up_ends() {
     let mut script = in_a_terminal(&line, home.path());
     let mut shown = script.stdout.take().expect("stdout is piped");
     read_until(TAKEN, &mut shown, &mut Vec::new());
-    let pid = std::fs::read_to_string(&pid_file).expect("the shell wrote it").trim().to_string();
-    assert!(runs(&pid));
+    let load = Bounded(std::fs::read_to_string(&pid_file).expect("the shell wrote it").trim().to_string());
+    assert!(runs(&load.0));
     script.kill().expect("it is our child");
     script.wait().expect("it is our child");
-    wait_until("the load goes on without a terminal", || !runs(&pid));
+    wait_until("the load goes on without a terminal", || !runs(&load.0));
 }
