@@ -20,6 +20,7 @@ use clap::Args;
 use kept::{Kept, Question};
 use program::{last_line, run_limited};
 use prony_stats::random::Random;
+pub use score::Truth;
 use score::{Achieved, Outcome, Row};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -96,8 +97,8 @@ pub fn run(root: &Path, args: &FaultsArgs) -> anyhow::Result<()> {
         );
     }
     let prony = prony.canonicalize().with_context(|| prony.display().to_string())?;
-    let cases = find_cases(&folders(root, args), &args.only)?;
-    let scratch = std::env::temp_dir().join("prony-xtask-faults");
+    let cases = find_cases(&folders(root, &args.cases), &args.only)?;
+    let scratch = scratch();
     std::fs::create_dir_all(scratch.join("run")).with_context(|| scratch.display().to_string())?;
 
     let loads = !args.healthy && !args.no_loads;
@@ -141,12 +142,37 @@ pub fn run(root: &Path, args: &FaultsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn folders(root: &Path, args: &FaultsArgs) -> Vec<PathBuf> {
-    if !args.cases.is_empty() {
-        return args.cases.clone();
+/// Where stack files, what prony said and its records are left to be looked at; the next score writes over them.
+fn scratch() -> PathBuf {
+    std::env::temp_dir().join("prony-xtask-faults")
+}
+
+fn folders(root: &Path, asked: &[PathBuf]) -> Vec<PathBuf> {
+    if !asked.is_empty() {
+        return asked.to_vec();
     }
     let known = [root.join("../shared/faults/cases"), root.join("faults")];
     known.into_iter().filter(|folder| folder.is_dir()).collect()
+}
+
+/// The runs that scores left, each with the name of its case and its truth. Those without their faults are left out.
+///
+/// # Errors
+/// There are no cases, or a record cannot be read.
+pub fn scored_runs(root: &Path, cases: &[PathBuf]) -> anyhow::Result<Vec<(String, Truth, prony_model::Run)>> {
+    let mut runs = Vec::new();
+    for case in find_cases(&folders(root, cases), &[])? {
+        let record = record_of(&scratch(), &case.name, false);
+        if let (Ok(truth), true) = (case.truth, record.is_file()) {
+            let run = prony_record::read(&record).with_context(|| record.display().to_string())?;
+            runs.push((case.name, truth, run));
+        }
+    }
+    Ok(runs)
+}
+
+fn record_of(scratch: &Path, case: &str, healthy: bool) -> PathBuf {
+    scratch.join(if healthy { format!("{case}-healthy.prony") } else { format!("{case}.prony") })
 }
 
 /// The cases of all folders, in order of name.
@@ -195,7 +221,7 @@ impl Bench {
         row
     }
 
-    fn diagnose(&self, stand: &mut dyn case::Stand, truth: &score::Truth, row: &mut Row) -> anyhow::Result<()> {
+    fn diagnose(&self, stand: &mut dyn case::Stand, truth: &Truth, row: &mut Row) -> anyhow::Result<()> {
         let stack = match stand.up(self.healthy)? {
             Ok(stack) => stack,
             Err(reason) => {
@@ -206,7 +232,7 @@ impl Bench {
         let loads = self.loads && truth.kind != "healthy";
         let with = if loads { self.loads(&stack)? } else { Vec::new() };
         let begun = Instant::now();
-        let record = self.scratch.join(format!("{}.prony", row.case));
+        let record = record_of(&self.scratch, &row.case, self.healthy);
         let answer = self.ask(&stack, &record, row)?;
         row.seconds = begun.elapsed().as_secs_f64();
         row.judge(truth, &answer, self.healthy)?;

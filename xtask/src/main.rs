@@ -61,6 +61,8 @@ enum Bench {
     Limit(bench::limit::LimitBenchArgs),
     /// Do the statistics keep their promises? On simulated stacks whose limits are known.
     Stats(bench::stats::StatsArgs),
+    /// Where the thresholds of the causes lie, between stacks with the fault and without it.
+    Causes(bench::causes::CausesArgs),
     /// The fuzz targets under libFuzzer.
     Fuzz(bench::fuzz::FuzzArgs),
 }
@@ -89,6 +91,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench { what: Bench::Labs(args) } => bench::labs::run(&root, &args),
         Command::Bench { what: Bench::Limit(args) } => bench::limit::run(&root, &args),
         Command::Bench { what: Bench::Stats(args) } => bench::stats::run(&root, &args),
+        Command::Bench { what: Bench::Causes(args) } => bench::causes::run(&root, &args),
         Command::Bench { what: Bench::Fuzz(args) } => bench::fuzz::run(&root, &args),
         Command::Faults(args) => faults::run(&root, &args),
     }

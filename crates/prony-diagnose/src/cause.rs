@@ -5,7 +5,7 @@
 
 use crate::facts::{Fact, Hop};
 use prony_model::diagnosis::Remedy;
-use prony_model::{Evidence, EvidenceVerdict, Gap, InterventionKind, Level};
+use prony_model::{Evidence, EvidenceVerdict, Gap, InterventionKind, Level, Run};
 
 /// Part of the system that a cause lives in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,42 @@ pub struct Cause {
     pub(crate) source: &'static str,
 }
 
+/// What one check said at one host, whatever stands in the end: to see where thresholds lie.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Which cause.
+    pub cause: &'static Cause,
+    /// At which host.
+    pub hop: String,
+    /// Whether it fires.
+    pub fires: bool,
+    /// The fact that its threshold was held against.
+    pub evidence: Evidence,
+}
+
+/// Every cause at every host of a run; those whose facts were not read are left out.
+pub fn checks(run: &Run) -> Vec<Check> {
+    let at = |cause: &'static Cause| {
+        cause.hops(run).into_iter().filter_map(move |hop| {
+            let (fires, evidence) = match (cause.check)(&hop).ok()? {
+                Judgement::Fires(finding) => (true, finding.evidence.into_iter().next()?),
+                Judgement::Silent(evidence) => (false, evidence),
+            };
+            Some(Check { cause, hop: hop.name.to_string(), fires, evidence })
+        })
+    };
+    crate::CAUSES.iter().copied().flat_map(at).collect()
+}
+
 impl Cause {
+    /// The hosts of a run that it is looked for at.
+    pub(crate) fn hops<'a>(&self, run: &'a Run) -> Vec<Hop<'a>> {
+        match self.scope {
+            Scope::Serving => Hop::path(run),
+            Scope::Generator => Hop::generator(run).into_iter().collect(),
+        }
+    }
+
     /// Its documentation in Markdown: the head of its file.
     pub fn page(&self) -> String {
         let lines = self.source.lines().map_while(|line| line.strip_prefix("//!"));
@@ -160,6 +195,8 @@ pub struct Finding {
     pub summary: String,
     /// Siblings behind one caller share the wait: their scores add up.
     pub adds_up: bool,
+    /// What would show the same, and could not be seen: with it in the dark nobody can be sure.
+    pub lookalike: Option<&'static str>,
 }
 
 impl Finding {
@@ -175,6 +212,7 @@ impl Finding {
             dose: Dose::Cpu,
             summary: claim.to_string(),
             adds_up: false,
+            lookalike: None,
         }
     }
 
@@ -209,6 +247,12 @@ impl Finding {
     /// Sets the predicted gain.
     pub fn gaining(mut self, gain: Option<f64>) -> Self {
         self.gain = gain;
+        self
+    }
+
+    /// Names what would show the same and was not seen.
+    pub fn beside_unseen(mut self, lookalike: Option<&'static str>) -> Self {
+        self.lookalike = lookalike;
         self
     }
 

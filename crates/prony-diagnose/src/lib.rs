@@ -27,7 +27,7 @@ mod verdict;
 mod walk;
 
 pub use against::moved;
-pub use cause::{Cause, Kind, Layer, Scope};
+pub use cause::{Cause, Check, Kind, Layer, Scope, checks};
 pub use causes::CAUSES;
 pub use host_facts::worker_cpus;
 pub use plan::plan_interventions;

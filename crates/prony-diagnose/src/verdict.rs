@@ -6,7 +6,7 @@
 
 use crate::CAUSES;
 use crate::cause::{
-    Cause, FLAT, FULL_CPU, FULL_CPU_ORIGIN, Finding, Judgement, Kind, Scope, concurrency_elasticity, cpu_is_full,
+    Cause, FLAT, FULL_CPU, FULL_CPU_ORIGIN, Finding, Judgement, Kind, concurrency_elasticity, cpu_is_full,
     gain_of_share, gain_until_full, greatest_user,
 };
 use crate::facts::{Fact, Hop};
@@ -71,11 +71,27 @@ pub fn diagnose(run: &Run) -> Diagnosis {
         };
         diagnosis.evidence = evidence;
     }
+    diagnosis.verdict.summary += &failures(run);
     diagnosis.gaps = run.gaps.iter().cloned().chain(survey.gaps).chain(blind).collect();
     diagnosis.gaps.sort();
     diagnosis.gaps.dedup();
     diagnosis.walk = walk(run, &diagnosis);
     diagnosis
+}
+
+/// Share of the requests from which it is said that they fail. A guess: ten times what the objectives of the labs allow.
+const FAILS: f64 = 0.01;
+
+/// A sentence on what of the workload as written fails; empty when hardly anything does. Whatever limits a stack limits its failures too,
+/// and then they are what is to be mended first.
+fn failures(run: &Run) -> String {
+    let Some(result) = run.level(Level::At).map(|at| &at.result).filter(|r| r.error_share() >= FAILS) else {
+        return String::new();
+    };
+    let worst = result.statuses.iter().filter(|(code, _)| **code >= 400).max_by_key(|(_, count)| **count);
+    let most = worst.filter(|(_, count)| 2 * **count >= result.errors.total());
+    let how = most.map_or(String::new(), |(code, _)| format!(", most with status {code}"));
+    format!(" {} % of the requests fail{how}.", figure(100.0 * result.error_share()))
 }
 
 /// The causes that fire and that no intervention contradicts, the strongest first.
@@ -94,14 +110,10 @@ fn candidate(standing: &Standing<'_>) -> Candidate {
 fn survey(run: &Run) -> Survey<'_> {
     let mut survey = Survey { standing: Vec::new(), excluded: Vec::new(), gaps: Vec::new() };
     for cause in CAUSES {
-        let hops = match cause.scope {
-            Scope::Serving => Hop::path(run),
-            Scope::Generator => Hop::generator(run).into_iter().collect(),
-        };
         let mut refuting = Vec::new();
         let mut open = Vec::new();
         let mut found = Vec::new();
-        for hop in hops {
+        for hop in cause.hops(run) {
             match (cause.check)(&hop) {
                 Ok(Judgement::Fires(finding)) => found.push(Standing { cause, hop, finding: *finding }),
                 Ok(Judgement::Silent(evidence)) => refuting.push(evidence),
@@ -295,15 +307,19 @@ fn verdict_of(top: &Standing<'_>, others: &[Standing<'_>]) -> Verdict {
     let gain = grounding::gain(&top.hop, &top.finding);
     let share = format!("it explains {:.0} % of the limit", top.finding.score * 100.0);
     let (low, high) = gain.interval.unzip();
+    let (unseen, most) = match top.finding.lookalike {
+        Some(what) => (format!(" What would show the same was not read: {what}."), Confidence::Medium),
+        None => (String::new(), Confidence::High),
+    };
     Verdict {
         cause: top.cause.id.to_string(),
         hop: top.hop.name.to_string(),
-        confidence: confidence(&tests),
+        confidence: confidence(&tests).min(most),
         grounded: tests.iter().all(|t| t.holds),
         predicted_gain: gain.value,
         predicted_gain_low: low,
         predicted_gain_high: high,
-        summary: format!("{}: {share}{}.{}", top.finding.summary, in_words(&gain), beside(top, others)),
+        summary: format!("{}: {share}{}.{}{unseen}", top.finding.summary, in_words(&gain), beside(top, others)),
         grounding: tests,
     }
 }

@@ -3,6 +3,7 @@
 //! One benchmark per file; each owns the lines between its markers in that page and nothing else of it.
 //! Invariant: what is compared is measured in turn, in the same rounds, and the spread is written beside the middle.
 
+pub mod causes;
 pub mod fuzz;
 pub mod labs;
 pub mod limit;

