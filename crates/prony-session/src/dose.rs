@@ -3,7 +3,7 @@
 //! A host that has CPU to spare does not feel a small dose; one whose CPUs are full feels all of it. So the capacity is
 //! its own use plus what its CPUs leave idle, and never more than its processes can use at once or its quota allows.
 
-use prony_model::metric::{CGROUP_QUOTA, PROC_CPUS_ALLOWED, PROC_IS_WORKER, PROC_THREADS};
+use prony_model::metric::{CGROUP_QUOTA, PROC_CPUS_ALLOWED, PROC_IS_WORKER, PROC_RUN, PROC_THREADS};
 use prony_model::run::Arm;
 use prony_model::{Gap, Level, Purpose, Run, SeriesSet, Window};
 
@@ -33,15 +33,24 @@ fn capacity_cpus(run: &Run, host: &str, window: Window) -> Result<f64, Gap> {
         missing("the CPU use of its processes is not known; name them with `process` in the stack file")
     })?;
     let idle = idle_cpus(run, host, window).ok_or_else(|| missing("the idle time of its CPUs is not known"))?;
-    let quota = SeriesSet::mean(run.series.points(host, &CGROUP_QUOTA, ""), window);
+    let quota = known(run.series.points(host, &CGROUP_QUOTA, ""), window);
     let most = [worker_threads(run, host, window), quota].into_iter().flatten().fold(f64::INFINITY, f64::min);
     Ok((used + idle).min(most).max(used))
 }
 
 /// Threads that serve requests: no more CPUs than that can be used at once. A main process that only waits does not count.
 fn worker_threads(run: &Run, host: &str, window: Window) -> Option<f64> {
-    let threads = run.series.items(host, &PROC_THREADS).filter(|(pid, _)| is_worker(run, host, pid));
-    threads.filter_map(|(_, points)| SeriesSet::max(points, window)).reduce(|a, b| a + b)
+    // A server that was reloaded has new workers; the old ones run no more.
+    let runs = |pid: &str| SeriesSet::rate(run.series.points(host, &PROC_RUN, pid), window).is_some();
+    let workers = run.series.items(host, &PROC_THREADS).filter(|(pid, _)| is_worker(run, host, pid));
+    let threads = workers.filter(|(pid, _)| runs(pid));
+    threads.filter_map(|(_, points)| known(points, window)).reduce(|a, b| a + b)
+}
+
+/// What was last read of something that seldom changes and is seldom read: in a short trial perhaps not at all.
+fn known(points: &[(u64, f64)], window: Window) -> Option<f64> {
+    let until = points.partition_point(|(at_ns, _)| *at_ns <= window.to_ns);
+    points.get(..until)?.last().map(|(_, value)| *value)
 }
 
 fn is_worker(run: &Run, host: &str, pid: &str) -> bool {
@@ -51,8 +60,7 @@ fn is_worker(run: &Run, host: &str, pid: &str) -> bool {
 /// Idle time per second on the CPUs that the host may use.
 fn idle_cpus(run: &Run, host: &str, window: Window) -> Option<f64> {
     let cpus = run.stack.host.get(host)?.cpus.as_ref();
-    let allowed =
-        run.series.items(host, &PROC_CPUS_ALLOWED).filter_map(|(_, p)| SeriesSet::max(p, window)).reduce(f64::max);
+    let allowed = run.series.items(host, &PROC_CPUS_ALLOWED).filter_map(|(_, p)| known(p, window)).reduce(f64::max);
     let mut idle = run.idle_shares(host, window);
     let bound = prony_diagnose::worker_cpus(run, host);
     let may_use = |cpu: u32| bound.is_empty() || bound.contains(&cpu);
@@ -65,7 +73,7 @@ mod tests {
     use super::*;
     use crate::testing::MadeRun;
     use expect_test::{Expect, expect};
-    use prony_model::metric::{CPU_IDLE, CPU_IOWAIT, PROC_AFFINITY, PROC_RUN};
+    use prony_model::metric::{CPU_IDLE, CPU_IOWAIT, PROC_AFFINITY};
 
     const AT: Purpose = Purpose::Level { level: Level::At };
     const LB: &str = "[host.lb]\n";
@@ -108,7 +116,21 @@ mod tests {
         let master = |run: MadeRun| run.shows(&PROC_THREADS, "6", 1.0).shows(&PROC_IS_WORKER, "6", 0.0);
         check(master(worker(LB, 0.6, &[0.7, 0.7])), expect!["0.800 CPUs"]);
         let two = worker(LB, 1.2, &[0.4, 0.4]).shows(&PROC_THREADS, "8", 1.0).shows(&PROC_IS_WORKER, "8", 1.0);
-        check(two, expect!["1.600 CPUs"]);
+        check(two.shows(&PROC_RUN, "8", 0.0), expect!["1.600 CPUs"]);
+    }
+
+    #[test]
+    fn a_short_trial_in_which_the_workers_were_not_looked_at_counts_them_all_the_same() {
+        let later =
+            worker(LB, 1.0, &[0.0, 0.9]).trial(Purpose::Intervention { index: 0, pair: 0, arm: Arm::A }, 1000.0);
+        let later = later.shows(&PROC_RUN, "7", 1.0).shows(&CPU_IDLE, "0", 0.0).shows(&CPU_IDLE, "1", 0.9);
+        check(later, expect!["0.800 CPUs"]);
+        // Reloaded since: the new worker has another number, and the old one is no second.
+        let reloaded =
+            worker(LB, 0.9, &[0.0, 0.9]).trial(Purpose::Intervention { index: 0, pair: 0, arm: Arm::A }, 1000.0);
+        let reloaded =
+            reloaded.shows(&PROC_RUN, "8", 1.0).shows(&PROC_THREADS, "8", 1.0).shows(&PROC_IS_WORKER, "8", 1.0);
+        check(reloaded.shows(&CPU_IDLE, "0", 0.0).shows(&CPU_IDLE, "1", 0.9), expect!["0.800 CPUs"]);
     }
 
     #[test]

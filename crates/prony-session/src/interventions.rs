@@ -4,16 +4,17 @@
 //! as found and one for each of its interventions, in random order; so suspect and control share their baseline, and drift of the
 //! machine hits all alike.
 
+use crate::disturbed;
 use crate::effort::Effort;
 use crate::levels::{chance, order, timed};
 use crate::machine::Command;
 use prony_model::limit::Bounded;
 use prony_model::run::Arm;
 use prony_model::{
-    Intervention, InterventionKind, Knob, Level, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial,
+    Gap, Intervention, InterventionKind, Knob, Level, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial,
 };
 use prony_stats::random::Random;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Pairs of a removal: it reloads a server, which takes as long as a trial. A guess.
 const REMOVAL_PAIRS: u32 = 6;
@@ -56,10 +57,15 @@ pub(crate) fn remedy_takes(run: &Run, effort: &Effort, remedy: &Knob) -> Nanos {
     Nanos(pair_takes(run, effort, &[Intervention::planned("", what, false, 1.0)]) * u64::from(PAIRS_MIN))
 }
 
+fn fit_into(run: &Run, effort: &Effort, planned: &[Intervention], left: Nanos) -> u32 {
+    let pairs = left.0.saturating_sub(ENDING.0) / pair_takes(run, effort, planned).max(1);
+    u32::try_from(pairs).unwrap_or(u32::MAX)
+}
+
 /// How many pairs of these interventions fit into the time that is left; the error says how much would be needed.
 pub(crate) fn within(run: &Run, effort: &Effort, planned: &[Intervention], left: Nanos) -> Result<u32, String> {
     let (round, count) = (pair_takes(run, effort, planned), planned.len());
-    let fit = u32::try_from(left.0.saturating_sub(ENDING.0) / round).unwrap_or(u32::MAX).min(effort.pairs);
+    let fit = fit_into(run, effort, planned, left).min(effort.pairs);
     if fit >= PAIRS_MIN {
         return Ok(fit);
     }
@@ -87,12 +93,46 @@ pub(crate) fn effort_of(planned: &[Intervention], effort: &Effort) -> Effort {
 pub(crate) struct Round {
     first: usize,
     given_up: BTreeSet<usize>,
+    /// Pairs that were disturbed were made again; that is done once.
+    repeated: bool,
 }
 
 impl Round {
     /// The round of the interventions of `run` from `first` on.
     pub(crate) fn from(first: usize) -> Self {
-        Self { first, given_up: BTreeSet::new() }
+        Self { first, given_up: BTreeSet::new(), repeated: false }
+    }
+
+    /// Its interventions.
+    pub(crate) fn planned<'a>(&self, run: &'a Run) -> &'a [Intervention] {
+        run.interventions.get(self.first..).unwrap_or_default()
+    }
+
+    /// Pairs of the round to be made again, as many as were disturbed and there is time for; not a second time.
+    pub(crate) fn pairs_again(&mut self, run: &Run, effort: &Effort, left: Nanos) -> u32 {
+        let planned = self.planned(run);
+        let lost: BTreeSet<u32> = self.disturbed(run).into_values().map(|(pair, _)| pair).collect();
+        let repeats = !std::mem::replace(&mut self.repeated, true) && !planned.iter().all(|i| i.further);
+        let lost = if repeats { lost.len() as u32 } else { 0 };
+        lost.min(fit_into(run, effort, planned, left))
+    }
+
+    /// The trials of the round that were disturbed, by their ids: of which pair, and by what.
+    fn disturbed(&self, run: &Run) -> BTreeMap<u32, (u32, String)> {
+        let pair_and_index = |t: &Trial| {
+            let Purpose::Intervention { index, pair, arm } = t.purpose else { return None };
+            Some((pair, (arm == Arm::B).then_some(index as usize)))
+        };
+        let trials = || run.trials.iter().filter_map(|t| Some((t, pair_and_index(t)?)));
+        let of_round = |index: &Option<usize>| index.is_some_and(|index| index >= self.first);
+        let pairs: BTreeSet<u32> =
+            trials().filter(|(_, (_, index))| of_round(index)).map(|(_, (pair, _))| pair).collect();
+        let in_round = trials().filter(|(_, (pair, _))| pairs.contains(pair));
+        let found = in_round.filter_map(|(trial, (pair, index))| {
+            let mends = index.and_then(|index| run.interventions.get(index)).is_some_and(|i| i.what.is_removal());
+            Some((trial.id, (pair, disturbed::by(run, trial, mends)?)))
+        });
+        found.collect()
     }
 
     /// An intervention could not be done: its remaining trials are dropped.
@@ -116,12 +156,12 @@ impl Round {
 
 /// All commands of a round. Its pairs are numbered on from those of earlier rounds.
 pub(crate) fn plan(run: &Run, round: &Round, base: &LoadPlan, effort: &Effort, seed: u64) -> VecDeque<Command> {
-    let mut random = Random::new(seed.wrapping_add(round.first as u64));
+    let made = pairs_made(run);
+    let mut random = Random::new(seed.wrapping_add(round.first as u64) ^ u64::from(made));
     let mut queue = VecDeque::new();
     if run.interventions.len() <= round.first {
         return queue;
     }
-    let made = pairs_made(run);
     for pair in made..made + effort.pairs {
         let mut arms: Vec<Option<usize>> =
             std::iter::once(None).chain((round.first..run.interventions.len()).map(Some)).collect();
@@ -199,15 +239,25 @@ fn what_is_done(what: &InterventionKind, target: &str, dose: f64) -> String {
     }
 }
 
-/// Turns the pairs of a round into elasticities with intervals. An intervention that could not be done stays without.
-pub(crate) fn conclude(run: &mut Run, round: &Round) {
+/// Turns the pairs of a round into elasticities with intervals, and says which pairs were left out and why. An intervention that could
+/// not be done stays without.
+pub(crate) fn conclude(run: &mut Run, round: &Round) -> Option<Gap> {
+    let disturbed = round.disturbed(run);
+    let (mut made, mut counted) = (0, 0);
     let failing = run.level(Level::At).is_some_and(|at| at.result.mostly_fails());
     for index in round.first..run.interventions.len() {
         let mends =
             matches!(run.interventions[index].what, InterventionKind::Removal { .. } | InterventionKind::Placebo);
-        let pairs = pairs(run, index, if failing && !mends { LoadResult::worked_for_per_s } else { good_per_s });
-        let p99 = tail(run, index, |result| result.latency.p99_us);
-        let p999 = tail(run, index, |result| result.latency.p999_us);
+        let of = if failing && !mends { LoadResult::worked_for_per_s } else { good_per_s };
+        let (all, mut left_out) = (pairs(run, index, of, &BTreeSet::new()), disturbed.keys().copied().collect());
+        let mut pairs = pairs(run, index, of, &left_out);
+        if pairs.len() < PAIRS_MIN as usize {
+            // Without them nothing could be told.
+            (pairs, left_out) = (all.clone(), BTreeSet::new());
+        }
+        (made, counted) = (made.max(all.len()), counted.max(pairs.len()));
+        let p99 = tail(run, index, |result| result.latency.p99_us, &left_out);
+        let p999 = tail(run, index, |result| result.latency.p999_us, &left_out);
         let planned = &mut run.interventions[index];
         planned.pairs = pairs.len() as u32;
         if round.given_up.contains(&index) {
@@ -229,13 +279,19 @@ pub(crate) fn conclude(run: &mut Run, round: &Round) {
         }
         (planned.p99, planned.p999) = (p99, p999);
     }
+    let (_, why) = disturbed.into_values().next()?;
+    let count = match made - counted {
+        0 => "too few pairs were undisturbed, so all count".to_string(),
+        left_out => format!("{left_out} of {made} pairs were left out"),
+    };
+    Some(Gap::new("intervention", &run.interventions.get(round.first)?.target, format!("{count}: {why}")))
 }
 
 /// How a removal changed a latency, relative; none of other interventions.
-fn tail(run: &Run, index: usize, latency_us: fn(&LoadResult) -> f64) -> Option<Bounded> {
+fn tail(run: &Run, index: usize, latency_us: fn(&LoadResult) -> f64, left_out: &BTreeSet<u32>) -> Option<Bounded> {
     match run.interventions[index].what {
         InterventionKind::Removal { .. } => {
-            let change = prony_stats::paired::compare("latency", &pairs(run, index, latency_us))?;
+            let change = prony_stats::paired::compare("latency", &pairs(run, index, latency_us, left_out))?;
             Some(Bounded { value: Some(change.effect), low: Some(change.low), high: Some(change.high) })
         }
         InterventionKind::Cpu
@@ -253,9 +309,10 @@ fn good_per_s(result: &LoadResult) -> f64 {
     result.good_per_s.max(0.5 / result.duration_s.max(f64::MIN_POSITIVE))
 }
 
-/// What `of` reads from each complete pair: (as found, with intervention).
-fn pairs(run: &Run, index: usize, of: fn(&LoadResult) -> f64) -> Vec<(f64, f64)> {
-    let complete = |t: &&Trial| !t.result.interrupted && t.result.completed + t.result.errors.total() > 0;
+/// What `of` reads from each complete pair, those of certain trials left out: (as found, with intervention).
+fn pairs(run: &Run, index: usize, of: fn(&LoadResult) -> f64, left_out: &BTreeSet<u32>) -> Vec<(f64, f64)> {
+    let answered = |t: &&Trial| t.result.completed + t.result.errors.total() > 0;
+    let complete = |t: &&Trial| !t.result.interrupted && answered(t) && !left_out.contains(&t.id);
     let as_found = |pair: u32| {
         let purpose = Purpose::Intervention { index: 0, pair, arm: Arm::A };
         run.trials.iter().find(|t| t.purpose == purpose).filter(complete)
@@ -273,6 +330,7 @@ mod tests {
     use crate::testing::{MadeRun, plan as base};
     use expect_test::{Expect, expect};
     use prony_model::KnobId;
+    use prony_model::metric::CGROUP_USAGE;
 
     fn planned(what: InterventionKind, control: bool) -> Intervention {
         Intervention::planned(if control { "s1" } else { "lb" }, what, control, 0.2)
@@ -551,11 +609,51 @@ mod tests {
         assert_eq!(slowed.interventions[0].p99, None);
     }
 
+    /// Pairs of a lab that a CPU of `lb` holds; in the first ones the work of `lb` was three times as dear.
+    fn with_dear_pairs(dear: u32, pairs: u32) -> Run {
+        let level = Purpose::Level { level: Level::At };
+        let made = MadeRun { run: run(vec![planned(InterventionKind::Cpu, false)]) };
+        let mut made = made.trial(level, 1000.0).shows(&CGROUP_USAGE, "", 0.2);
+        for pair in 0..pairs {
+            for (arm, speed) in [(Arm::A, 1000.0), (Arm::B, 800.0)] {
+                let (speed, used) = if pair < dear { (500.0, 0.3) } else { (speed, speed * 0.2 / 1000.0) };
+                made = made.trial(Purpose::Intervention { index: 0, pair, arm }, speed).shows(&CGROUP_USAGE, "", used);
+            }
+        }
+        made.run
+    }
+
+    #[test]
+    fn disturbed_pairs_are_left_out_and_made_again_once() {
+        let mut run = with_dear_pairs(2, 7);
+        let mut round = Round::default();
+        let (effort, plenty) = (Effort::default(), Nanos(60_000_000_000));
+        assert_eq!(round.clone().pairs_again(&run, &effort, ENDING), 0, "there is no time");
+        assert_eq!(round.pairs_again(&run, &effort, plenty), 2);
+        assert_eq!(round.pairs_again(&run, &effort, plenty), 0, "what is disturbed again stays so");
+        let gap = conclude(&mut run, &round).unwrap();
+        assert_eq!(
+            gap.to_string(),
+            "intervention of lb: 2 of 7 pairs were left out: lb took 3.0 times the CPU time per request of the workload as written"
+        );
+        assert!((run.interventions[0].elasticity.unwrap() - 1.0).abs() < 1e-9, "{:?}", run.interventions[0]);
+        assert_eq!(run.interventions[0].pairs, 5);
+    }
+
+    #[test]
+    fn where_most_pairs_are_disturbed_all_count() {
+        let mut run = with_dear_pairs(3, 7);
+        let gap = conclude(&mut run, &Round::default()).unwrap();
+        assert!(gap.reason.starts_with("too few pairs were undisturbed, so all count: lb took"), "{gap}");
+        assert_eq!(run.interventions[0].pairs, 7);
+        assert!(run.interventions[0].elasticity.unwrap() < 0.7);
+    }
+
     #[test]
     fn a_pair_without_its_baseline_drops_only_itself() {
         let mut run = played(run(vec![planned(InterventionKind::Cpu, false)]), &[0.8], 6);
         run.trials[2].result.interrupted = true;
         run.trials[5].result.completed = 0;
-        assert_eq!(pairs(&run, 0, good_per_s).len(), 4);
+        assert_eq!(pairs(&run, 0, good_per_s, &BTreeSet::new()).len(), 4);
     }
 }

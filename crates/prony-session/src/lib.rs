@@ -6,6 +6,7 @@
 
 mod cells;
 mod cost;
+mod disturbed;
 mod dose;
 mod driver;
 mod effort;

@@ -454,12 +454,7 @@ impl Session {
 
     /// Plans the next round of interventions, if there is something to test and time for it.
     fn intervene(&mut self) {
-        let Some(diagnosis) = &self.run.diagnosis else { return };
-        let budget = match self.goal {
-            Goal::Diagnose { intervene: false, .. } => return,
-            Goal::Diagnose { budget, .. } => budget,
-            Goal::Prove { .. } | Goal::Limit(_) | Goal::Cells(_) => BUDGET,
-        };
+        let (Some(diagnosis), Some(left)) = (&self.run.diagnosis, self.left()) else { return };
         let verdict = &diagnosis.verdict;
         let mut planned = prony_diagnose::plan_interventions(&self.run, diagnosis);
         if !interventions::may_make(&self.run, planned.len()) {
@@ -470,8 +465,6 @@ impl Session {
         if further && matches!(self.goal, Goal::Prove { .. }) {
             return;
         }
-        let elapsed = self.run.trials.last().map_or(0, |trial| trial.window.to_ns);
-        let left = Nanos(budget.0.saturating_sub(elapsed));
         let effort = interventions::effort_of(&planned, &self.effort);
         // Where there is no time for all further looks, there may be for the first.
         while further && planned.len() > 1 && interventions::within(&self.run, &effort, &planned, left).is_err() {
@@ -502,8 +495,13 @@ impl Session {
     }
 
     fn after_interventions(&mut self) {
-        if let Some(round) = self.round.take() {
-            interventions::conclude(&mut self.run, &round);
+        if let Some(mut round) = self.round.take() {
+            if self.repeat(&mut round) {
+                self.round = Some(round);
+                return;
+            }
+            let left_out = interventions::conclude(&mut self.run, &round);
+            left_out.into_iter().for_each(|gap| self.miss(gap));
             self.diagnose();
             self.intervene();
         }
@@ -514,6 +512,29 @@ impl Session {
             Goal::Prove { .. } => self.prove_the_diagnosed(),
             Goal::Limit(_) | Goal::Cells(_) | Goal::Diagnose { .. } => self.done(),
         }
+    }
+
+    /// Plans those pairs of a round again that were disturbed, if there is time.
+    fn repeat(&mut self, round: &mut Round) -> bool {
+        let Some(left) = self.left() else { return false };
+        let effort = interventions::effort_of(round.planned(&self.run), &self.effort);
+        let pairs = round.pairs_again(&self.run, &effort, left);
+        if pairs > 0 {
+            self.stage(Stage::Intervene, "intervene", format!("{pairs} disturbed pairs again"));
+            self.queue = interventions::plan(&self.run, round, &self.base, &Effort { pairs, ..effort }, self.seed);
+        }
+        pairs > 0
+    }
+
+    /// What is left of the budget; none when nothing is to be made worse.
+    fn left(&self) -> Option<Nanos> {
+        let budget = match self.goal {
+            Goal::Diagnose { intervene: false, .. } => return None,
+            Goal::Diagnose { budget, .. } => budget,
+            Goal::Prove { .. } | Goal::Limit(_) | Goal::Cells(_) => BUDGET,
+        };
+        let elapsed = self.run.trials.last().map_or(0, |trial| trial.window.to_ns);
+        Some(Nanos(budget.0.saturating_sub(elapsed)))
     }
 
     fn prove_the_diagnosed(&mut self) {
