@@ -12,26 +12,29 @@ use std::collections::BTreeMap;
 
 /// CPUs from which others, or dearer work, have disturbed a trial. A guess: most of a dose of 20 % of one CPU.
 const TAKEN: f64 = 0.15;
-/// How much dearer a host's work must be at least. A guess: a host that spins takes all of its CPU however many requests come, which
-/// at the greatest dose of 40 % makes each 1.7 times as dear.
+/// How much dearer a host's work must be at least. A guess.
 const DEARER: f64 = 2.0;
 
-/// What disturbed a trial, as words that stand after "in these"; `mended` when a remedy was in force: then work may cost what it likes.
-pub(crate) fn by(run: &Run, trial: &Trial, mended: bool) -> Option<String> {
-    let at = run.level(Level::At)?;
-    let dearer = || run.stack.path().into_iter().find_map(|host| dearer(run, host, at, trial));
-    if let Some(what) = (!mended).then(dearer).flatten() {
-        return Some(what);
-    }
-    let more = taken(run, trial)? - taken(run, at)?;
-    (more > TAKEN).then(|| format!("others took {more:.2} CPUs more than in the workload as written"))
+/// What disturbed a trial as found.
+pub(crate) fn as_found(run: &Run, trial: &Trial) -> Option<String> {
+    by_dear_work(run, trial).or_else(|| {
+        let more = taken(run, trial)? - taken(run, run.level(Level::At)?)?;
+        (more > TAKEN).then(|| format!("others took {more:.2} CPUs more than in the workload as written"))
+    })
 }
 
-/// Whether a host took far more CPU time for the requests of a trial than it takes for as many in the workload as written.
+/// What disturbed a trial in which a host was slowed. Strangers on its CPU take what it may not have any more, so they do not count.
+pub(crate) fn by_dear_work(run: &Run, trial: &Trial) -> Option<String> {
+    let at = run.level(Level::At)?;
+    run.stack.path().into_iter().find_map(|host| dearer(run, host, at, trial))
+}
+
+/// Whether a host took more CPU time than in the workload as written, for requests that should have cost far less. One that takes as much
+/// as ever for fewer requests may spin, or have other duties.
 fn dearer(run: &Run, host: &str, at: &Trial, trial: &Trial) -> Option<String> {
-    let used = run.process_cpus(host, trial.window)?;
+    let (used, was) = (run.process_cpus(host, trial.window)?, run.process_cpus(host, at.window)?);
     let expected = run.cpu_us_per_request(host, at)? * trial.result.completed_per_s / 1e6;
-    let is_dearer = expected > 0.0 && used > DEARER * expected && used - expected > TAKEN;
+    let is_dearer = expected > 0.0 && used > DEARER * expected && used - was > TAKEN;
     is_dearer.then(|| {
         format!("{host} took {:.1} times the CPU time per request of the workload as written", used / expected)
     })
@@ -77,47 +80,54 @@ mod tests {
         MadeRun::of("[host.lb]\n").trial(AT, 1000.0).shows(&CGROUP_USAGE, "", 0.2).shows(&CPU_IDLE, "0", 0.5)
     }
 
-    fn disturbed(good_per_s: f64, used: f64, idle: f64, mended: bool) -> Option<String> {
-        let trial = at().trial(AS_FOUND, good_per_s).shows(&CGROUP_USAGE, "", used).shows(&CPU_IDLE, "0", idle);
-        by(&trial.run, trial.run.trials.last().unwrap(), mended)
+    fn trial(good_per_s: f64, used: f64, idle: f64) -> Run {
+        at().trial(AS_FOUND, good_per_s).shows(&CGROUP_USAGE, "", used).shows(&CPU_IDLE, "0", idle).run
+    }
+
+    fn disturbed(good_per_s: f64, used: f64, idle: f64) -> Option<String> {
+        let run = trial(good_per_s, used, idle);
+        as_found(&run, &run.trials[1])
     }
 
     #[test]
     fn work_that_grew_dear_disturbs() {
-        assert_eq!(disturbed(1000.0, 0.2, 0.5, false), None);
-        assert_eq!(disturbed(500.0, 0.2, 0.5, false), None, "border: twice as dear, by little");
-        let dear = disturbed(600.0, 0.46, 0.24, false).unwrap();
+        assert_eq!(disturbed(1000.0, 0.2, 0.5), None);
+        assert_eq!(disturbed(100.0, 0.2, 0.5), None, "ten times as dear, but no more than ever: it may spin");
+        assert_eq!(disturbed(1000.0, 0.34, 0.36), None, "border: 0.14 CPUs more");
+        assert_eq!(disturbed(1800.0, 0.7, 0.0), None, "border: nearly twice as dear");
+        let run = trial(600.0, 0.46, 0.24);
+        let dear = by_dear_work(&run, &run.trials[1]).unwrap();
         assert_eq!(dear, "lb took 3.8 times the CPU time per request of the workload as written");
-        assert_eq!(disturbed(600.0, 0.46, 0.24, true), None, "with a remedy work may cost what it likes");
+        assert_eq!(as_found(&run, &run.trials[1]), Some(dear));
     }
 
     #[test]
-    fn strangers_disturb_whatever_was_turned() {
-        assert_eq!(disturbed(1000.0, 0.2, 0.36, false), None, "border: 0.14 CPUs");
-        for mended in [false, true] {
-            let taken = disturbed(1000.0, 0.2, 0.3, mended).unwrap();
-            assert_eq!(taken, "others took 0.20 CPUs more than in the workload as written");
-        }
-        assert_eq!(disturbed(1000.0, 0.2, 0.9, false), None, "fewer strangers than before");
+    fn strangers_disturb_what_is_as_found() {
+        assert_eq!(disturbed(1000.0, 0.2, 0.36), None, "border: 0.14 CPUs");
+        assert_eq!(disturbed(1000.0, 0.2, 0.9), None, "fewer strangers than before");
+        let run = trial(1000.0, 0.2, 0.3);
+        let taken = as_found(&run, &run.trials[1]).unwrap();
+        assert_eq!(taken, "others took 0.20 CPUs more than in the workload as written");
+        assert_eq!(by_dear_work(&run, &run.trials[1]), None, "where a host is slowed others may take what it leaves");
     }
 
     #[test]
     fn what_the_generator_and_packets_take_is_no_strangers() {
-        let mut busier = at().trial(AS_FOUND, 1000.0).shows(&CGROUP_USAGE, "", 0.2).shows(&CPU_IDLE, "0", 0.2);
-        assert!(by(&busier.run, &busier.run.trials[1], false).is_some());
-        busier.run.trials[1].result.threads =
+        let mut busier = trial(1000.0, 0.2, 0.2);
+        assert!(as_found(&busier, &busier.trials[1]).is_some());
+        busier.trials[1].result.threads =
             vec![ThreadUse { user_us: 1e5, system_us: 1e5, wall_us: 1e6, ..ThreadUse::default() }];
-        assert_eq!(by(&busier.run, &busier.run.trials[1], false), None);
+        assert_eq!(as_found(&busier, &busier.trials[1]), None);
         let packets = at().trial(AS_FOUND, 1000.0).shows(&CGROUP_USAGE, "", 0.2).shows(&CPU_IDLE, "0", 0.2);
-        let packets = packets.shows(&CPU_SOFTIRQ, "0", 0.2);
-        assert_eq!(by(&packets.run, &packets.run.trials[1], false), None);
+        let packets = packets.shows(&CPU_SOFTIRQ, "0", 0.2).run;
+        assert_eq!(as_found(&packets, &packets.trials[1]), None);
     }
 
     #[test]
     fn what_cannot_be_told_is_not_disturbed() {
         let silent = MadeRun::of("[host.lb]\n").trial(AT, 1000.0).trial(AS_FOUND, 10.0);
-        assert_eq!(by(&silent.run, &silent.run.trials[1], false), None);
+        assert_eq!(as_found(&silent.run, &silent.run.trials[1]), None);
         let alone = MadeRun::of("[host.lb]\n").trial(AS_FOUND, 10.0);
-        assert_eq!(by(&alone.run, &alone.run.trials[0], false), None);
+        assert_eq!(as_found(&alone.run, &alone.run.trials[0]), None);
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! ## What it sees
 //! Error-log lines `(99: Cannot assign requested address)`; sockets in TIME_WAIT near the size of the port range times
-//! the number of servers.
+//! the number of servers; a CPU profile.
 //!
 //! ## Why it limits
 //! connect() fails at once, the request is answered with an error; or, before that, it searches long for a free port: the
@@ -14,7 +14,7 @@
 //!
 //! ## Evidence
 //! Failed connects per request that the hop completes; without an error log, fill of the port range together with the
-//! failed requests or idle CPUs.
+//! failed requests or idle CPUs. Before any fails: the share of its CPU samples in the kernel's search for a port.
 //!
 //! ## What it is not
 //! Many sockets in TIME_WAIT on the side that closes and does not open: the range is not used there. Connects that are
@@ -31,7 +31,8 @@ use super::upstream_keepalive_off::keeping;
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_until_full, knob, ruled_out,
 };
-use crate::facts::Hop;
+use crate::facts::{Fact, Hop};
+use crate::profile::Profile;
 use prony_model::metric::{ERROR_LOG_NO_PORT, PORT_RANGE, SOCK_TIME_WAIT, TCP_ACTIVE_OPENS};
 use prony_model::stack::Software;
 use prony_model::{Gap, KnobId, Level};
@@ -56,6 +57,12 @@ const OPENS_PER_REQUEST: f64 = 0.05;
 /// Share of failed requests from which a full range of ports is no coincidence. A guess: a hundred times the usual budget.
 const FAILED_SHARE: f64 = 0.1;
 
+/// Share of the limit that the search for a free port takes, from which it matters. A guess: a proxy whose range is hardly used
+/// shows nothing of it.
+const SEARCH_MIN: f64 = 0.05;
+/// Where the kernel searches.
+const SEARCH: &[&str] = &["__inet_hash_connect"];
+
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let servers = hop.host().map_or(0, |h| h.calls.len());
     if servers == 0 {
@@ -65,34 +72,13 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let fill = hop.fact("sock.time_wait / (port.range x servers)", "share", |r| {
         Ok(r.max(&SOCK_TIME_WAIT)? / (r.sum(&PORT_RANGE)?.max(1.0) * servers as f64))
     });
-    let result = &hop.at(Level::At)?.trial.result;
-    let opens = hop.per_request(&TCP_ACTIVE_OPENS);
-    let finding = match (fails, fill) {
-        (Ok(fails), fill) if fails.value >= FAILS_PER_REQUEST => {
-            let share = fails.value.min(1.0).max(result.error_share());
-            let claim = format!("{} fails to connect for want of a local port", hop.name);
-            Finding::new(fails, FAILS_PER_REQUEST, "guess", &claim, share).and(fill, "ports held in TIME_WAIT")
-        }
-        (Ok(fails), Ok(fill)) if fill.value < FILL => {
-            return ruled_out(&fails, FAILS_PER_REQUEST, "guess", "no connect fails for want of a port");
-        }
-        (Err(gap), Err(_)) => return Err(gap),
-        (Ok(fails), Err(_)) => {
-            return ruled_out(&fails, FAILS_PER_REQUEST, "guess", "no connect fails for want of a port");
-        }
-        (_, Ok(fill)) => {
-            let opens = opens?;
-            if fill.value < FILL {
-                return ruled_out(&fill, FILL, "guess", "most local ports are free");
-            }
-            // With no port left nothing is opened either: then the requests fail.
-            if opens.value < OPENS_PER_REQUEST && result.error_share() < FAILED_SHARE {
-                return ruled_out(&opens, OPENS_PER_REQUEST, "cited: catalogue row 4", "hardly any port is asked for");
-            }
-            let idle = 1.0 - hop.at(Level::At)?.cpu()?.busy_share();
-            let claim = format!("nearly all local ports of {} are held in TIME_WAIT", hop.name);
-            Finding::new(fill, FILL, "guess", &claim, idle.max(result.error_share()))
-        }
+    let none_fails = !fails.as_ref().is_ok_and(|fails| fails.value >= FAILS_PER_REQUEST);
+    let finding = match searching(hop).filter(|_| none_fails) {
+        Some(found) => found.and(fill, "ports held in TIME_WAIT"),
+        None => match used_up(hop, fails, fill)? {
+            Ok(found) => found,
+            Err(silent) => return Ok(silent),
+        },
     };
     let wider = knob(hop, KnobId::Sysctl("net.ipv4.ip_local_port_range".to_string()), "1024 65535");
     let finding = finding.and(hop.per_request(&TCP_ACTIVE_OPENS), "connections opened per request");
@@ -106,6 +92,55 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .gaining(gain_until_full(hop))
         .tested_by(Dose::RemovalByAll)
         .fires()
+}
+
+/// Connections still open, but each looks long for a port; none where that takes little.
+fn searching(hop: &Hop<'_>) -> Option<Finding> {
+    let profile = Profile::of(hop).ok()?;
+    let part = profile.share_below(SEARCH);
+    let share = profile.limit_share(part).ok().filter(|share| *share >= SEARCH_MIN)?;
+    let claim =
+        format!("{} spends {:.0} % of its CPU time on the search for a free local port", hop.name, part * 100.0);
+    let finding =
+        Finding::new(profile.fact("the search for a free local port", part), SEARCH_MIN, "guess", &claim, share);
+    Some(finding.rising(hop.summary(&SOCK_TIME_WAIT)))
+}
+
+/// Ports are used up; or what rules that out.
+fn used_up(
+    hop: &Hop<'_>,
+    fails: Result<Fact, Gap>,
+    fill: Result<Fact, Gap>,
+) -> Result<Result<Finding, Judgement>, Gap> {
+    let result = &hop.at(Level::At)?.trial.result;
+    let silent = |fact: &Fact, border, origin, claim| ruled_out(fact, border, origin, claim).map(Err);
+    Ok(Ok(match (fails, fill) {
+        (Ok(fails), fill) if fails.value >= FAILS_PER_REQUEST => {
+            let share = fails.value.min(1.0).max(result.error_share());
+            let claim = format!("{} fails to connect for want of a local port", hop.name);
+            Finding::new(fails, FAILS_PER_REQUEST, "guess", &claim, share).and(fill, "ports held in TIME_WAIT")
+        }
+        (Ok(fails), Ok(fill)) if fill.value < FILL => {
+            return silent(&fails, FAILS_PER_REQUEST, "guess", "no connect fails for want of a port");
+        }
+        (Err(gap), Err(_)) => return Err(gap),
+        (Ok(fails), Err(_)) => {
+            return silent(&fails, FAILS_PER_REQUEST, "guess", "no connect fails for want of a port");
+        }
+        (_, Ok(fill)) => {
+            let opens = hop.per_request(&TCP_ACTIVE_OPENS)?;
+            if fill.value < FILL {
+                return silent(&fill, FILL, "guess", "most local ports are free");
+            }
+            // With no port left nothing is opened either: then the requests fail.
+            if opens.value < OPENS_PER_REQUEST && result.error_share() < FAILED_SHARE {
+                return silent(&opens, OPENS_PER_REQUEST, "cited: catalogue row 4", "hardly any port is asked for");
+            }
+            let idle = 1.0 - hop.at(Level::At)?.cpu()?.busy_share();
+            let claim = format!("nearly all local ports of {} are held in TIME_WAIT", hop.name);
+            Finding::new(fill, FILL, "guess", &claim, idle.max(result.error_share()))
+        }
+    }))
 }
 
 #[cfg(test)]
@@ -140,6 +175,21 @@ mod tests {
         let remedies = finding(CAUSE.id, "lb", &lab(8_100.0)).unwrap().remedies;
         let knobs: Vec<String> = remedies.into_iter().map(|r| r.knob.unwrap().id.to_string()).collect();
         assert_eq!(knobs, ["nginx.upstream_keepalive", "sysctl.net.ipv4.ip_local_port_range"]);
+    }
+
+    #[test]
+    fn a_long_search_comes_before_the_first_failure() {
+        let lab = |share: f64| {
+            let profile: &[(&str, &str, f64)] =
+                &[("__inet_hash_connect", "kernel", share), ("[nginx]", "nginx", 1.0 - share)];
+            Lab::healthy().profiled("lb", profile).gauge("lb", &SOCK_TIME_WAIT, "", 14_200.0)
+        };
+        let found = finding(CAUSE.id, "lb", &lab(0.4)).unwrap();
+        assert!(found.score > 0.35 && found.summary.contains("40 % of its CPU time on the search"), "{found:?}");
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.04)), 0.0, "border");
+        assert!(score(CAUSE.id, "lb", &lab(0.06)) > 0.0, "border");
+        let fails = lab(0.4).per_second("lb", &ERROR_LOG_NO_PORT, "", 8_100.0);
+        assert!(finding(CAUSE.id, "lb", &fails).unwrap().summary.contains("fails to connect"), "what fails is worse");
     }
 
     proptest! {
