@@ -36,11 +36,11 @@ fn f2_ends_in_the_overlay_with_small_packets_on_the_way() {
     check(
         &diagnose(&f2_node(true).run()),
         expect![[r#"
-        overlay-encapsulation at lb
-          overlay-encapsulation at lb: 0.17
-          cpu-saturated-user at lb: 0.79
-          packet-rate-bound at lb: 0.10
-    "#]],
+            overlay-encapsulation at lb
+              overlay-encapsulation at lb: 0.14
+              cpu-saturated-user at lb: 0.79
+              packet-rate-bound at lb: 0.10
+        "#]],
     );
     // Routed instead of wrapped: the overlay is gone, and the node is honestly full of its application.
     check(

@@ -169,8 +169,8 @@ pub(crate) fn plan(run: &Run, round: &Round, base: &LoadPlan, effort: &Effort, s
         return queue;
     }
     for pair in made..made + effort.pairs {
-        let mut arms: Vec<Option<usize>> =
-            std::iter::once(None).chain((round.first..run.interventions.len()).map(Some)).collect();
+        let tried = (round.first..run.interventions.len()).filter(|index| !round.given_up.contains(index));
+        let mut arms: Vec<Option<usize>> = std::iter::once(None).chain(tried.map(Some)).collect();
         random.shuffle(&mut arms);
         for arm in arms {
             queue.extend(trial(run, round, base, effort, pair, arm));
@@ -550,6 +550,8 @@ mod tests {
             "as-found.0 slow0 trial0.0 restore as-found.1 slow0 trial0.1 restore as-found.2 slow0 trial0.2 restore"
         ]
         .assert_eq(&words(&queue));
+        let again = plan(&run, &round, &base(), &Effort { pairs: 1, ..Effort::quick() }, 7);
+        assert!(!words(&again).contains("slow1"), "it is not tried again");
     }
 
     /// Pairs of a stack of 1,000 requests/s: intervention 0 makes it `effects[0]` times as fast, and so on.

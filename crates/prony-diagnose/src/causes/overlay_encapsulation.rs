@@ -60,7 +60,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         }
     })?;
     let at = hop.at(Level::At)?;
-    let share = wrapped.value * EXTRA_CYCLES / (1.0 + EXTRA_CYCLES) * (1.0 - at.stalled_share());
+    // What others do on its CPUs costs no more for it.
+    let of_its_cpus = at.own_cpu().and_then(|own| Ok(own / at.cpu()?.total())).unwrap_or(1.0);
+    let share = wrapped.value * EXTRA_CYCLES / (1.0 + EXTRA_CYCLES) * of_its_cpus * (1.0 - at.stalled_share());
     let border = SHARE_MIN * (1.0 + EXTRA_CYCLES) / EXTRA_CYCLES;
     if share < SHARE_MIN || !cpu_is_full(hop)? {
         return ruled_out(&wrapped, border, ORIGIN, "few packets are wrapped, or the CPUs have room for it");
@@ -91,6 +93,9 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(1.94)), 0.0, "an idle overlay");
         assert_eq!(score(CAUSE.id, "lb", &lab(24_000.0).cpu("0", 0.1, 0.1, 0.1)), 0.0, "room for it");
+        let (whole, half) =
+            (score(CAUSE.id, "lb", &lab(24_000.0)), score(CAUSE.id, "lb", &lab(24_000.0).own("lb", 0.45)));
+        assert!(half > 0.0 && half < 0.75 * whole, "others use half of its CPU: {half} of {whole}");
     }
 
     proptest! {

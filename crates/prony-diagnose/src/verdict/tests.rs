@@ -508,7 +508,7 @@ fn siblings_with_the_same_fault_are_mended_together() {
 
 #[test]
 fn among_faults_of_the_same_weight_the_one_that_answered_is_named() {
-    let lab = Lab::healthy().throughput(12_000.0).cpu("1", 0.5, 0.3, 0.18).own("s1", 0.5);
+    let lab = Lab::healthy().throughput(12_000.0).cpu("1", 0.5, 0.3, 0.18).own("s1", 0.75);
     let lab = lab.per_second("lb", &IF_TX_PACKETS, "vxlan0", 48_000.0);
     let mut run = lab.per_second("s1", &IF_TX_PACKETS, "vxlan0", 24_500.0).run();
     let first = diagnose(&run).verdict;
