@@ -17,7 +17,7 @@ fn recorded(folder: &Path, name: &str) -> String {
 #[test]
 fn a_profile_is_held_against_another_as_text_page_and_data() {
     let home = scratch();
-    let now = recorded(home.path(), "overlay-encapsulation.s2.prony");
+    let now = recorded(home.path(), "overlay-encapsulation.lb.prony");
     let before = recorded(home.path(), "offloads-off.lb.prony");
     let against = |more: &[&str]| prony(&[&["report", &now, "--profile-from", &before], more].concat());
     let text = against(&[]);
@@ -48,7 +48,7 @@ fn a_profile_is_held_against_another_as_text_page_and_data() {
 #[test]
 fn a_run_without_samples_of_the_same_host_is_said_to_have_none() {
     let home = scratch();
-    let now = recorded(home.path(), "overlay-encapsulation.s2.prony");
+    let now = recorded(home.path(), "overlay-encapsulation.lb.prony");
     let before = recorded(home.path(), "access-log-unbuffered.lb.prony");
     let said = prony(&["report", &now, "--profile-from", &before, "--format", "json"]);
     assert!(said.code == 0 && said.err.contains("no host has call stacks in both runs"), "{}", said.err);

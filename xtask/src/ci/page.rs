@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 const SAMPLES: &[&str] = &["whole", "only_url", "interrupted", "no_proof", "only_gaps", "hostile"];
 
 /// A recorded run that has every part that a reader uses: a walk, series of four hosts, flame graphs, interventions.
-const RECORDED: &str = "testdata/runs/overlay-encapsulation.s2.prony";
+const RECORDED: &str = "testdata/runs/overlay-encapsulation.lb.prony";
 
 /// A run of the same hosts, whose CPU profile it is held against.
 const BEFORE: &str = "testdata/runs/offloads-off.lb.prony";
