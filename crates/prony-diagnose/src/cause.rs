@@ -137,6 +137,8 @@ pub enum Dose {
     Removal,
     /// The knobs of all remedies are turned together, because each alone only puts off what the others mend.
     RemovalByAll,
+    /// Clients keep their connections, which the workload does not ask for: throughput rises by what was predicted.
+    KeepAlive,
     /// Nothing can be turned; the sentence says why.
     Untestable(&'static str),
 }
@@ -152,6 +154,7 @@ impl Dose {
             | Dose::Queue
             | Dose::Removal
             | Dose::RemovalByAll
+            | Dose::KeepAlive
             | Dose::Untestable(_) => None,
         }
     }
@@ -172,6 +175,7 @@ impl Dose {
             // It asks whether anything limits at all.
             InterventionKind::Rate | InterventionKind::Placebo => false,
             InterventionKind::Removal { .. } => matches!(self, Dose::Removal | Dose::RemovalByAll),
+            InterventionKind::KeepAlive => matches!(self, Dose::KeepAlive),
         }
     }
 }

@@ -6,7 +6,7 @@
 use prony_model::metric::{
     CGROUP_USAGE, CONN_IN_BUSY, CONN_OUT_RTT, CONN_OUT_WAITING, CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE, CPU_SOFTIRQ,
     CPU_STEAL, CPU_SYSTEM, CPU_USER, NGINX_REQUESTS, PG_SESSIONS, PROC_IS_WORKER, PROC_RUN, PROC_RUN_DELAY,
-    TCP_DSACK_RECEIVED, TCP_FAST_RETRANSMITS, TCP_IN_SEGMENTS, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS,
+    PROC_SERVES, TCP_DSACK_RECEIVED, TCP_FAST_RETRANSMITS, TCP_IN_SEGMENTS, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS,
 };
 use prony_model::stack::{Place, Role};
 use prony_model::{Evidence, EvidenceVerdict, Gap, Host, Level, Metric, MetricKind, Purpose, Run, SeriesSet, Trial};
@@ -216,6 +216,12 @@ impl<'a> Hop<'a> {
             .collect();
         if marked.is_empty() { all } else { marked }
     }
+
+    /// Processes in the hop's control group that can serve nobody, by pid: others that somebody runs there.
+    pub fn bystanders(&self) -> Vec<&'a str> {
+        let idles = |points: &[(u64, f64)]| points.last().is_some_and(|(_, serves)| *serves < 0.5);
+        self.run.series.items(self.name, &PROC_SERVES).filter(|(_, points)| idles(points)).map(|(pid, _)| pid).collect()
+    }
 }
 
 impl std::fmt::Debug for Hop<'_> {
@@ -383,14 +389,16 @@ impl<'a> Reader<'a> {
         Ok(time)
     }
 
-    /// CPUs that the hop's own processes use, packet work left out. The generator's are its threads.
+    /// CPUs that the hop's own processes use, packet work and bystanders left out. The generator's are its threads.
     pub fn process_cpu(&self) -> Result<f64, Gap> {
         let threads = &self.trial.result.threads;
         if self.hop.host().is_some_and(|h| h.role == Role::Generator) && !threads.is_empty() {
             let cpus = threads.iter().map(|t| (t.user_us + t.system_us) / t.wall_us.max(1.0));
             return Ok(cpus.sum());
         }
-        self.hop.run.process_cpus(self.hop.name, self.trial.window).ok_or_else(|| self.gap(&CGROUP_USAGE))
+        let all = self.hop.run.process_cpus(self.hop.name, self.trial.window).ok_or_else(|| self.gap(&CGROUP_USAGE))?;
+        let bystanders = self.hop.bystanders().into_iter().filter_map(|pid| self.one(&PROC_RUN, pid).ok());
+        Ok((all - bystanders.sum::<f64>()).max(0.0))
     }
 
     /// CPUs that the hop uses with its part of the packet work on its CPUs, which no process is charged for: shared out

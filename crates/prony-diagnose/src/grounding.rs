@@ -17,6 +17,9 @@ const FOLLOWS: f64 = 0.5;
 const STANDS_STILL: f64 = 0.35;
 /// A control that moves by less than this part of the suspect, with intervals that do not touch, moved far less. A guess.
 const FAR_LESS: f64 = 0.5;
+/// With nothing turned, an effect that lies within this part of the suspect's for sure is none, though its interval may miss 0, as one in
+/// twenty does by chance. A guess.
+const NOTHING: f64 = 0.15;
 /// Elasticity of a suspect below which a wide interval speaks against it too. A guess; measured controls reached 0.12.
 const HARDLY: f64 = 0.15;
 /// A sole bottleneck has an elasticity of 1 (methods.md). An interval that ends below this shows one limit among others. A
@@ -32,6 +35,8 @@ const FROM_NOTHING: f64 = 100.0;
 /// A predicted gain below this is too small for its absence to speak against the cause. A guess: pairs detect about 5
 /// %.
 const GAIN_TO_SEE: f64 = 0.1;
+/// A remedy that takes so much of the throughput for sure mends nothing, however little was predicted. A guess.
+const HARM: f64 = 0.1;
 /// The key fact must be so much greater at the knee than at half load. A guess.
 const RISE: f64 = 1.05;
 /// And must not fall by more than this beyond it.
@@ -81,6 +86,9 @@ fn tests_done(run: &Run) -> impl DoubleEndedIterator<Item = &Intervention> {
 /// Whether an intervention turned a remedy of a finding. By its name: how far it is turned may follow the load, which is not the
 /// same from trial to trial.
 fn turns_remedy(intervention: &Intervention, finding: &Finding) -> bool {
+    if intervention.what == InterventionKind::KeepAlive {
+        return finding.dose == Dose::KeepAlive;
+    }
     let turned = intervention.what.knobs();
     let is_turned = |knob: &Knob| turned.iter().any(|t| t.id == knob.id && t.host == knob.host);
     finding.remedies.iter().filter_map(|r| r.knob.as_ref()).any(is_turned)
@@ -92,7 +100,7 @@ fn test_of<'a>(hop: &Hop<'a>, finding: &Finding) -> Option<&'a Intervention> {
         InterventionKind::Removal { .. } => turns_remedy(i, finding),
         InterventionKind::Cpu => finding.dose.cpu_host(hop) == Some(i.target.as_str()),
         InterventionKind::LinkRate { .. } => i.target == hop.name,
-        InterventionKind::Concurrency => true,
+        InterventionKind::Concurrency | InterventionKind::KeepAlive => true,
         InterventionKind::Rate | InterventionKind::Placebo => false,
     };
     let mut done = tests_done(hop.run).rev();
@@ -121,6 +129,7 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
         InterventionKind::Concurrency
         | InterventionKind::Rate
         | InterventionKind::Removal { .. }
+        | InterventionKind::KeepAlive
         | InterventionKind::Placebo => "with more connections, throughput followed by".to_string(),
     };
     let detail = format!("{what} {}, 1 is expected", seen.text());
@@ -218,20 +227,20 @@ fn removal(seen: &Seen, intervention: &Intervention, finding: &Finding) -> Respo
     let predicted = finding.gain.unwrap_or(0.0);
     let mut knobs: Vec<String> = intervention.what.knobs().iter().map(|k| format!("{}={}", k.id, k.value)).collect();
     knobs.dedup();
-    let knobs = knobs.join(" and ");
+    let done = if knobs.is_empty() { "connections kept".to_string() } else { knobs.join(" and ") };
     // Where next to nothing was served as found, no ratio says more than that.
     let changed = match seen.low {
         low if low > FROM_NOTHING => format!("rose from next to nothing, more than {low:.0} times"),
         _ => format!("changed by {}", seen.text()),
     };
-    let mut detail = format!("with {knobs}, throughput {changed}; predicted {predicted:.2}");
+    let mut detail = format!("with {done}, throughput {changed}; predicted {predicted:.2}");
     let wait = wait_gone(intervention);
     if let Some((name, wait)) = &wait {
         detail.push_str(&format!(", latency at {name} by {}", wait.text()));
     }
     if seen.low > 0.0 || (wait.is_some() && seen.high >= 0.0) {
         Response::Follows(detail)
-    } else if predicted >= GAIN_TO_SEE && seen.high < REMOVAL_PART * predicted {
+    } else if (predicted >= GAIN_TO_SEE && seen.high < REMOVAL_PART * predicted) || seen.high < -HARM {
         Response::Contradicts(detail)
     } else {
         Response::Unclear(detail)
@@ -334,6 +343,7 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
             | InterventionKind::LinkRate { .. }
             | InterventionKind::Concurrency
             | InterventionKind::Rate
+            | InterventionKind::KeepAlive
             | InterventionKind::Removal { .. } => stands_still(&seen, measured.as_ref()),
         };
         // A host that was suspected first and stood still is a control as good as any; one that moved was no control.
@@ -369,7 +379,9 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
 /// Whether trials with nothing turned moved throughput by far less than the suspect did, which was by the logarithm `moved`: a stack
 /// that mostly fails is not the same twice.
 fn moves_nothing(seen: &Seen, moved: f64) -> bool {
-    seen.covers_zero() && seen.value.ln_1p().abs() < FAR_LESS * moved
+    let is_below = |part: f64, effect: f64| effect.ln_1p().abs() < part * moved;
+    let is_nothing = is_below(NOTHING, seen.low) && is_below(NOTHING, seen.high);
+    is_nothing || (seen.covers_zero() && is_below(FAR_LESS, seen.value))
 }
 
 /// Whether a host that was slowed as a control hardly mattered: less than a resource that does, or far less than the suspect.

@@ -155,6 +155,7 @@ fn suspect_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<Inter
             (InterventionKind::Concurrency, MORE_CONNECTIONS)
         }
         Dose::Removal | Dose::RemovalByAll => (removal_of(suspect, standing)?, 1.0),
+        Dose::KeepAlive => (InterventionKind::KeepAlive, 1.0),
         Dose::Concurrency | Dose::Queue | Dose::Untestable(_) => return None,
     };
     let target = suspect.finding.dose.tested_host(&suspect.hop);

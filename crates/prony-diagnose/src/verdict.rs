@@ -384,6 +384,7 @@ fn none(run: &Run, why: &str, evidence: &[Evidence]) -> Verdict {
             InterventionKind::Cpu
             | InterventionKind::LinkRate { .. }
             | InterventionKind::Removal { .. }
+            | InterventionKind::KeepAlive
             | InterventionKind::Placebo => return None,
         };
         Some((what, i.elasticity?, i.low?, i.high?))

@@ -107,6 +107,8 @@ pub enum InterventionKind {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         also: Vec<Knob>,
     },
+    /// Clients keep their connections, which the workload does not ask for.
+    KeepAlive,
     /// Nothing: the control of a removal, which no other host's resource is the measure for.
     Placebo,
 }
@@ -114,7 +116,7 @@ pub enum InterventionKind {
 impl InterventionKind {
     /// Whether the suspect is removed rather than made worse.
     pub fn is_removal(&self) -> bool {
-        matches!(self, InterventionKind::Removal { .. })
+        matches!(self, InterventionKind::Removal { .. } | InterventionKind::KeepAlive)
     }
 
     /// The knobs that a removal turns; none of other interventions.
@@ -125,6 +127,7 @@ impl InterventionKind {
             | InterventionKind::LinkRate { .. }
             | InterventionKind::Concurrency
             | InterventionKind::Rate
+            | InterventionKind::KeepAlive
             | InterventionKind::Placebo => Vec::new(),
         }
     }

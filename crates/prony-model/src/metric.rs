@@ -122,7 +122,8 @@ catalogue! {
     PROC_DESCRIPTORS = "proc.descriptors", Gauge, Count, "pid", "entries of /proc/PID/fd";
     PROC_DESCRIPTOR_LIMIT = "proc.descriptor_limit", Gauge, Count, "pid", "/proc/PID/limits Max open files";
     PROC_MEMORY = "proc.memory", Gauge, Bytes, "pid", "/proc/PID/stat rss";
-    PROC_IS_WORKER = "proc.is_worker", Gauge, Count, "pid", "1 when the process serves requests (nginx: title says worker process; others: no child of its own)";
+    PROC_IS_WORKER = "proc.is_worker", Gauge, Count, "pid", "1 when the process serves requests (nginx: title says worker process; others: it can, and no child of its own can)";
+    PROC_SERVES = "proc.serves", Gauge, Count, "pid", "1 when the process can serve requests: it, or one that it descends from, has a socket open in /proc/PID/fd; 0 for others in the hop's control group";
 
     // The control group of the hop's processes.
     CGROUP_USAGE = "cgroup.usage", Counter, Seconds, "", "cpuacct.usage or cpu.stat usage_usec";

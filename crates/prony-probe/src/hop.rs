@@ -149,6 +149,15 @@ pub(crate) fn numbered(folder: &std::path::Path) -> Vec<u32> {
     numbers
 }
 
+/// What descriptors of a process's `fd` folder lead to, like `socket:[777]`; those that are closed meanwhile are left out.
+pub(crate) fn open_files(
+    folder: &std::path::Path,
+    descriptors: impl Iterator<Item = u32>,
+) -> impl Iterator<Item = String> {
+    let target = |fd: u32| std::fs::read_link(folder.join(fd.to_string())).ok()?.to_str().map(str::to_string);
+    descriptors.filter_map(target)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,6 +17,7 @@ use crate::hop;
 use crate::network::folder_names;
 use crate::process::{miss_processes, open_files_limit, workers};
 use crate::roots::Roots;
+use crate::serving::Serving;
 use crate::status::StatusPage;
 use crate::text::word_of;
 use prony_model::run::Inventory;
@@ -190,7 +191,7 @@ fn sysctls(found: &mut BTreeMap<String, String>, facts: &mut Facts, roots: &Root
 }
 
 fn server(found: &mut BTreeMap<String, String>, facts: &mut Facts, host: &Host, roots: &Roots, pids: &[u32]) {
-    let workers = workers(host, roots, pids);
+    let workers = workers(host, roots, pids, &Serving::default().among(roots, pids));
     found.insert("server.processes".to_string(), pids.len().to_string());
     found.insert("server.workers".to_string(), workers.len().to_string());
     let Some(worker) = workers.first().or(pids.first()) else { return };

@@ -35,6 +35,7 @@ mod process;
 mod qdisc;
 mod redis;
 mod roots;
+mod serving;
 mod sockets;
 mod spans;
 mod status;

@@ -14,6 +14,7 @@ use crate::neighbours::Neighbours;
 use crate::pauses::Pauses;
 use crate::process::{StatFields, miss_processes, workers};
 use crate::roots::Roots;
+use crate::serving::Serving;
 use crate::text::snmp_table;
 use crate::upstreams;
 use prony_model::metric as m;
@@ -82,7 +83,7 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
         Vec::new()
     });
     let mut logs: Vec<Log> = open_logs(&mut facts, logs::written(host, &roots, &pids));
-    let serving = workers(host, &roots, &pids);
+    let serving = workers(host, &roots, &pids, &Serving::default().among(&roots, &pids));
     let mut stacks: Vec<Worker> = serving.iter().map(|pid| Worker::new(&roots.process(*pid))).collect();
     let mut threads: Vec<Worker> = further_threads(&roots, &serving);
     let (mut netstat, mut pauses) = (FactFile::new(roots.net().join("netstat")), Pauses::default());

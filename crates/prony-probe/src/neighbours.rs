@@ -6,7 +6,7 @@
 
 use crate::fact_file::read_once;
 use crate::facts::Facts;
-use crate::hop::numbered;
+use crate::hop::{numbered, open_files};
 use crate::process::StatFields;
 use crate::roots::Roots;
 use crate::sys;
@@ -121,8 +121,7 @@ fn spent<'a>(before: &BTreeMap<u32, Use>, now: &'a BTreeMap<u32, Use>, ticks: f6
 fn holds(roots: &Roots, pid: u32, sockets: &BTreeSet<String>) -> bool {
     let folder = roots.process(pid).join("fd");
     let descriptors = numbered(&folder).into_iter().take(DESCRIPTORS_MAX);
-    let target = |fd: u32| std::fs::read_link(folder.join(fd.to_string())).ok();
-    descriptors.filter_map(target).any(|to| to.to_str().is_some_and(|to| sockets.contains(to)))
+    open_files(&folder, descriptors).any(|to| sockets.contains(&to))
 }
 
 #[cfg(test)]

@@ -9,11 +9,12 @@ use crate::facts::Facts;
 use crate::hop::{self, numbered};
 use crate::machine::SLOW_NS;
 use crate::roots::Roots;
+use crate::serving::Serving;
 use crate::sys;
 use crate::text::{count, keyed, word_of};
 use prony_model::metric as m;
 use prony_model::{CpuList, Gap, Host, Role, Software};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Threads of one process that are read one by one. A JVM has 50 to 200; a guess.
 const THREADS_MAX: usize = 256;
@@ -24,6 +25,7 @@ pub(crate) struct Processes {
     host: Host,
     roots: Roots,
     followed: BTreeMap<u32, Process>,
+    serving: Serving,
     search: Cadence,
     slow: Cadence,
     ticks_per_s: f64,
@@ -35,6 +37,7 @@ pub(crate) struct Processes {
 struct Process {
     item: String,
     is_worker: bool,
+    serves: bool,
     stat: FactFile,
     schedstat: FactFile,
     io: FactFile,
@@ -55,6 +58,7 @@ impl Processes {
             host: host.clone(),
             roots: roots.clone(),
             followed: BTreeMap::new(),
+            serving: Serving::default(),
             search: Cadence::every(SLOW_NS),
             slow: Cadence::every(SLOW_NS),
             ticks_per_s: sys::ticks_per_second(),
@@ -98,10 +102,12 @@ impl Processes {
 
     fn follow(&mut self, pids: &[u32]) {
         self.followed.retain(|pid, _| pids.contains(pid));
-        let workers = workers(&self.host, &self.roots, pids);
+        let serving = self.serving.among(&self.roots, pids);
+        let workers = workers(&self.host, &self.roots, pids, &serving);
         for pid in pids {
             let process = self.followed.entry(*pid).or_insert_with(|| Process::new(*pid, &self.roots));
             process.is_worker = workers.contains(pid);
+            process.serves = serving.contains(pid);
         }
     }
 }
@@ -113,9 +119,8 @@ pub(crate) fn miss_processes(facts: &mut Facts, host: &Host, gap: &Gap) {
     }
 }
 
-/// The processes that serve requests. nginx says it in the title; of others it is those without a child among the
-/// hop's.
-pub(crate) fn workers(host: &Host, roots: &Roots, pids: &[u32]) -> Vec<u32> {
+/// The processes that serve requests. nginx says it in the title; of others it is those that can, without a child that can.
+pub(crate) fn workers(host: &Host, roots: &Roots, pids: &[u32], serving: &BTreeSet<u32>) -> Vec<u32> {
     if host.software == Some(Software::Nginx) {
         let title = |pid: &u32| read_once(&roots.process(*pid).join("cmdline")).unwrap_or_default();
         let named: Vec<u32> = pids.iter().copied().filter(|pid| title(pid).contains("worker process")).collect();
@@ -123,11 +128,11 @@ pub(crate) fn workers(host: &Host, roots: &Roots, pids: &[u32]) -> Vec<u32> {
             return named;
         }
     }
-    let parents: Vec<u32> = pids.iter().filter_map(|pid| parent_of(roots, *pid)).collect();
-    pids.iter().copied().filter(|pid| !parents.contains(pid)).collect()
+    let parents: BTreeSet<u32> = serving.iter().filter_map(|pid| parent_of(roots, *pid)).collect();
+    serving.difference(&parents).copied().collect()
 }
 
-fn parent_of(roots: &Roots, pid: u32) -> Option<u32> {
+pub(crate) fn parent_of(roots: &Roots, pid: u32) -> Option<u32> {
     let stat = read_once(&roots.process(pid).join("stat")).ok()?;
     StatFields::of(&stat)?.number(4).map(|n| n as u32)
 }
@@ -156,6 +161,7 @@ impl Process {
         Self {
             item: pid.to_string(),
             is_worker: false,
+            serves: true,
             stat: file("stat"),
             schedstat: file("schedstat"),
             io: file("io"),
@@ -203,6 +209,7 @@ impl Process {
     fn read_slow(&mut self, facts: &mut Facts, page: &mut Vec<u8>, roots: &Roots) {
         let item = self.item.as_str();
         facts.put(&m::PROC_IS_WORKER, item, f64::from(u8::from(self.is_worker)));
+        facts.put(&m::PROC_SERVES, item, f64::from(u8::from(self.serves)));
         if let Some(text) = facts.text(&mut self.status, page, "proc.status") {
             if let Some(name) = word_of(&text, "Name:") {
                 facts.put(&m::PROC_NAME, &format!("{item} {name}"), 1.0);

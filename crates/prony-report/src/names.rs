@@ -252,6 +252,7 @@ const METRICS: &[(&str, &str)] = &[
     ("proc.descriptor_limit", "limit of file descriptors"),
     ("proc.memory", "resident memory"),
     ("proc.is_worker", "process serves requests"),
+    ("proc.serves", "process can serve requests"),
     ("proc.name", "name of a process"),
     ("cgroup.usage", "CPU time of the control group"),
     ("cgroup.periods", "quota periods"),

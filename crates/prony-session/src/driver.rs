@@ -385,7 +385,10 @@ impl<'a> Driver<'a> {
         };
         let host = planned.target.clone();
         let request = match planned.what {
-            InterventionKind::Concurrency | InterventionKind::Rate | InterventionKind::Placebo => return Outcome::Done,
+            InterventionKind::Concurrency
+            | InterventionKind::Rate
+            | InterventionKind::KeepAlive
+            | InterventionKind::Placebo => return Outcome::Done,
             InterventionKind::Removal { .. } => return self.turn_all(&planned.what.knobs()),
             InterventionKind::LinkRate { interface, from_bits_per_s } => {
                 let rate = prony_model::BitRate((from_bits_per_s * (1.0 - planned.dose)).round());

@@ -47,7 +47,7 @@ pub(crate) fn may_make(run: &Run, more: usize) -> bool {
 fn pair_takes(run: &Run, effort: &Effort, planned: &[Intervention]) -> u64 {
     let waits = run.level(Level::At).map_or(0, |at| (at.result.latency.p99_us * 1e3) as u64).min(DRAINING_MAX.0);
     let trial = effort.settle.0 + effort.intervention.0 + TURNING.0 + waits;
-    let reloads = planned.iter().filter(|i| i.what.is_removal()).count() as u64;
+    let reloads = planned.iter().filter(|i| !i.what.knobs().is_empty()).count() as u64;
     trial * (planned.len() as u64 + 1) + RELOADING.0 * reloads
 }
 
@@ -212,6 +212,10 @@ fn trial(run: &Run, round: &Round, base: &LoadPlan, effort: &Effort, pair: u32, 
             let rate = plan.rate.map(|rate| Rate(rate.0 * (1.0 + planned.dose)));
             vec![order(purpose, LoadPlan { rate, ..plan }, &label)]
         }
+        InterventionKind::KeepAlive => {
+            let kept = LoadPlan { keepalive: true, requests_per_connection: None, ..plan };
+            vec![order(purpose, kept, &label)]
+        }
         InterventionKind::Placebo => vec![order(purpose, plan, &label)],
         InterventionKind::Removal { .. } => {
             let plan = LoadPlan { warmup: Nanos(plan.warmup.0 * 2), ..plan };
@@ -241,6 +245,7 @@ fn what_is_done(what: &InterventionKind, target: &str, dose: f64) -> String {
             let more = also.iter().map(|k| format!(", {} = {} at {}", k.id, k.value, k.host)).collect::<String>();
             format!("{} = {} at {target}{more}", knob.id, knob.value)
         }
+        InterventionKind::KeepAlive => "connections kept".to_string(),
         InterventionKind::Placebo => "nothing turned".to_string(),
     }
 }
@@ -252,8 +257,8 @@ pub(crate) fn conclude(run: &mut Run, round: &Round) -> Option<Gap> {
     let (mut made, mut counted) = (0, 0);
     let failing = run.level(Level::At).is_some_and(|at| at.result.mostly_fails());
     for index in round.first..run.interventions.len() {
-        let mends =
-            matches!(run.interventions[index].what, InterventionKind::Removal { .. } | InterventionKind::Placebo);
+        let what = &run.interventions[index].what;
+        let mends = what.is_removal() || *what == InterventionKind::Placebo;
         let of = if failing && !mends { LoadResult::worked_for_per_s } else { good_per_s };
         let (all, mut left_out) = (pairs(run, index, of, &BTreeSet::new()), disturbed.keys().copied().collect());
         let mut pairs = pairs(run, index, of, &left_out);
@@ -276,7 +281,7 @@ pub(crate) fn conclude(run: &mut Run, round: &Round) -> Option<Gap> {
             InterventionKind::Concurrency | InterventionKind::Rate => {
                 prony_stats::elasticity::growth(&pairs, planned.dose).map(|e| (e.estimate, e.low, e.high))
             }
-            InterventionKind::Removal { .. } | InterventionKind::Placebo => {
+            InterventionKind::Removal { .. } | InterventionKind::KeepAlive | InterventionKind::Placebo => {
                 prony_stats::paired::compare("good_per_s", &pairs).map(|e| (e.effect, e.low, e.high))
             }
         };
@@ -296,7 +301,7 @@ pub(crate) fn conclude(run: &mut Run, round: &Round) -> Option<Gap> {
 /// How a removal changed a latency, relative; none of other interventions.
 fn tail(run: &Run, index: usize, latency_us: fn(&LoadResult) -> f64, left_out: &BTreeSet<u32>) -> Option<Bounded> {
     match run.interventions[index].what {
-        InterventionKind::Removal { .. } => {
+        InterventionKind::Removal { .. } | InterventionKind::KeepAlive => {
             let change = prony_stats::paired::compare("latency", &pairs(run, index, latency_us, left_out))?;
             Some(Bounded { value: Some(change.effect), low: Some(change.low), high: Some(change.high) })
         }
@@ -381,6 +386,20 @@ mod tests {
                 "slow1 trial1.0 restore as-found.0 slow0 trial0.0 restore as-found.1 slow0 trial0.1 restore slow1 trial1.1 restore slow1 trial1.2 restore as-found.2 slow0 trial0.2 restore"
             ],
         );
+    }
+
+    #[test]
+    fn clients_that_keep_their_connections_turn_nothing() {
+        let asked = LoadPlan { keepalive: false, requests_per_connection: Some(3), ..base() };
+        let run = run(vec![planned(InterventionKind::KeepAlive, false)]);
+        let effort = Effort { pairs: 1, ..Effort::quick() };
+        let kept = |command: &Command| {
+            let Command::Trial(order) = command else { panic!("{command:?}") };
+            (order.plan.keepalive, order.plan.requests_per_connection)
+        };
+        let mut plans: Vec<_> = plan(&run, &Round::default(), &asked, &effort, 7).iter().map(kept).collect();
+        plans.sort_unstable();
+        assert_eq!(plans, [(false, Some(3)), (true, None)]);
     }
 
     #[test]

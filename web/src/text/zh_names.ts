@@ -118,6 +118,7 @@ export const names: Names = {
   "limit of file descriptors": "文件描述符上限",
   "resident memory": "常驻内存",
   "process serves requests": "进程处理请求",
+  "process can serve requests": "进程能处理请求",
   "name of a process": "进程名",
   "CPU time of the control group": "控制组的 CPU 时间",
   "quota periods": "配额周期数",

@@ -1,10 +1,10 @@
 //! # Run queue wait
 //!
-//! Processes that are not of the stack take the CPUs of the hop, and its workers wait for their turn.
+//! Processes that serve nobody in the stack take the CPUs of the hop, and its workers wait for their turn.
 //!
 //! ## What it sees
 //! Run delay of the workers (runnable, but waiting for a CPU) against their run time; CPU time of the hop's CPUs that
-//! no host of the stack used; who used it, from a close look.
+//! no host of the stack used to serve; who used it, from a close look and from the hop's own control group.
 //!
 //! ## Why it limits
 //! A worker that waits for a CPU serves nothing; the CPU that it waits for works for somebody else.
@@ -28,8 +28,8 @@ use crate::cause::{
 };
 use crate::facts::{Fact, Hop, Reader};
 use crate::host_facts::looked_at;
-use prony_model::metric::{CPU_NICE, CPU_SYSTEM, CPU_USER, LOOK_NEIGHBOUR, PROC_RUN};
-use prony_model::{Gap, Level};
+use prony_model::metric::{CPU_NICE, CPU_SYSTEM, CPU_USER, LOOK_NEIGHBOUR, PROC_NAME, PROC_RUN};
+use prony_model::{Gap, Level, Metric};
 use std::collections::BTreeSet;
 
 pub(super) const CAUSE: Cause = Cause {
@@ -88,9 +88,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             hop.fact("proc.run_delay of the workers", "s/s", |r| Ok(r.delay_and_run()?.0)),
             "time that its workers wait",
         );
-    for (item, cpus) in neighbours(hop).into_iter().take(3) {
-        finding =
-            finding.and(Ok(looked_at(hop, &format!("{} {item}", LOOK_NEIGHBOUR.name), "CPUs", cpus)), "a neighbour");
+    for Neighbour { seen_as, item, cpus } in neighbours(hop).into_iter().take(3) {
+        finding = finding.and(Ok(looked_at(hop, &format!("{} {item}", seen_as.name), "CPUs", cpus)), "a neighbour");
     }
     finding
         .mend(format!("move {who} to other CPUs, or lower their weight (nice, cpu.weight)"), None)
@@ -128,26 +127,46 @@ fn hosts<'a>(hop: &Hop<'a>) -> Vec<Hop<'a>> {
     Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run)).collect()
 }
 
-/// Processes on the hop's CPUs that belong to no host of the stack, with the CPUs they use, the greatest first.
-fn neighbours<'a>(hop: &Hop<'a>) -> Vec<(&'a str, f64)> {
-    let of_stack = |pid: &str| hosts(hop).iter().any(|h| h.items(&PROC_RUN).contains(&pid));
-    let items = hop.items(&LOOK_NEIGHBOUR).into_iter().filter(|item| !of_stack(item.split(' ').next().unwrap_or(item)));
-    let mut seen: Vec<_> = items.filter_map(|item| Some((item, hop.look(&LOOK_NEIGHBOUR, item).ok()?))).collect();
-    seen.sort_by(|a, b| b.1.total_cmp(&a.1));
+/// A process that uses the hop's CPUs and serves nobody.
+struct Neighbour<'a> {
+    /// Where it was seen.
+    seen_as: &'static Metric,
+    /// Its pid and name.
+    item: &'a str,
+    cpus: f64,
+}
+
+/// Processes on the hop's CPUs that serve for no host of the stack, the greatest first: those of nobody's, from the close look, and
+/// bystanders in the hop's own control group.
+fn neighbours<'a>(hop: &Hop<'a>) -> Vec<Neighbour<'a>> {
+    let pid = |item: &'a str| item.split(' ').next().unwrap_or(item);
+    let serves = |h: &Hop<'_>, pid: &str| h.items(&PROC_RUN).contains(&pid) && !h.bystanders().contains(&pid);
+    let of_stack = |item: &&'a str| hosts(hop).iter().any(|h| serves(h, pid(item)));
+    let others = hop.items(&LOOK_NEIGHBOUR).into_iter().filter(|item| !of_stack(item));
+    let others = others.filter_map(|item| {
+        Some(Neighbour { seen_as: &LOOK_NEIGHBOUR, item, cpus: hop.look(&LOOK_NEIGHBOUR, item).ok()? })
+    });
+    let bystanders = hop.bystanders();
+    let own = hop.items(&PROC_NAME).into_iter().filter(|item| bystanders.contains(&pid(item)));
+    let own = own.filter_map(|item| {
+        Some(Neighbour { seen_as: &PROC_RUN, item, cpus: hop.at(Level::At).ok()?.one(&PROC_RUN, pid(item)).ok()? })
+    });
+    let mut seen: Vec<_> = others.chain(own).collect();
+    seen.sort_by(|a, b| b.cpus.total_cmp(&a.cpus));
     seen
 }
 
 /// Names of the three greatest, with their pids.
 fn names(hop: &Hop<'_>) -> Vec<String> {
     let name = |item: &str| item.split_once(' ').map_or(item.to_string(), |(pid, name)| format!("{name} (pid {pid})"));
-    neighbours(hop).into_iter().take(3).map(|(item, _)| name(item)).collect()
+    neighbours(hop).into_iter().take(3).map(|seen| name(seen.item)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, monotonic, score};
-    use prony_model::metric::PROC_RUN_DELAY;
+    use prony_model::metric::{CGROUP_USAGE, PROC_RUN_DELAY, PROC_SERVES};
 
     /// A neighbour of equal weight on CPU 0.
     fn lab(delay: f64) -> Lab {
@@ -179,6 +198,22 @@ mod tests {
             0.0,
             "the stack's own"
         );
+    }
+
+    #[test]
+    fn a_bystander_in_the_hops_own_control_group_is_a_neighbour() {
+        // The group's account holds both; 900 has no socket.
+        let both = || {
+            lab(0.45)
+                .per_second("lb", &CGROUP_USAGE, "", 0.9)
+                .without("lb", &LOOK_NEIGHBOUR)
+                .per_second("lb", &PROC_RUN, "900", 0.45)
+        };
+        assert_eq!(score(CAUSE.id, "lb", &both()), 0.0, "it may serve");
+        let bystander = both().gauge("lb", &PROC_SERVES, "900", 0.0).gauge("lb", &PROC_NAME, "900 burn", 1.0);
+        let found = finding(CAUSE.id, "lb", &bystander.gauge("lb", &PROC_SERVES, "101", 1.0)).unwrap();
+        assert!(found.score > 0.35, "{}", found.score);
+        assert!(found.summary.contains("burn (pid 900)"), "{}", found.summary);
     }
 
     monotonic!(lab, 0.0..2.0);

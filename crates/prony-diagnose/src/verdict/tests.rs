@@ -269,6 +269,8 @@ fn where_all_share_the_full_cpu_nothing_turned_is_the_control() {
     };
     assert!(grounded((0.02, -0.03, 0.07)));
     assert!(!grounded((0.15, -0.1, 0.4)), "as much as the suspect moved it");
+    assert!(grounded((0.01, 0.002, 0.025)), "a little for sure is nothing: one in twenty misses 0 by chance");
+    assert!(!grounded((0.03, 0.02, 0.04)), "border: 15 % of what the suspect moved it");
 }
 
 #[test]
@@ -304,6 +306,18 @@ fn of_two_waits_of_one_weight_the_remedy_tells() {
     assert_eq!(named(&run), "socket-buffer-limited");
     let score = diagnose(&run).candidates[0].score;
     assert!((score - 1.4 / 2.4).abs() < 1e-9, "at least what the remedy took away: {score}");
+}
+
+#[test]
+fn a_remedy_that_does_harm_mends_nothing() {
+    let named = |remedy| {
+        let idle = Lab::healthy().throughput(900.0).cpu("0", 0.1, 0.2, 0.1);
+        let mut run = idle.per_second("lb", &ERROR_LOG_LIMITING, "", 60.0).run();
+        answered(&mut run, remedy, (0.0, -0.01, 0.01));
+        diagnose(&run).verdict.cause
+    };
+    assert_eq!(named((-0.05, -0.1, 0.0)), "rate-limited", "little was predicted, and little seen");
+    assert_ne!(named((-0.5, -0.6, -0.4)), "rate-limited");
 }
 
 #[test]

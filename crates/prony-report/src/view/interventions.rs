@@ -75,7 +75,7 @@ fn all(run: &Run) -> &[Intervention] {
 }
 
 fn intervention(i: &Intervention) -> InterventionView {
-    let is_gain = matches!(i.what, InterventionKind::Removal { .. } | InterventionKind::Placebo);
+    let is_gain = i.what.is_removal() || i.what == InterventionKind::Placebo;
     let (value, low, high) = (i.elasticity.and_then(finite), i.low.and_then(finite), i.high.and_then(finite));
     let one = |v: f64| if is_gain { number::change(v) } else { format!("{v:.2}") };
     let text = match (value, low, high) {
@@ -117,6 +117,7 @@ pub(super) fn doing(i: &Intervention) -> String {
             let more = also.iter().map(|k| format!(", {}", knob_text(k))).collect::<String>();
             format!("remedy applied, {}{more}", knob_text(knob))
         }
+        InterventionKind::KeepAlive => "clients keep their connections".to_string(),
         InterventionKind::Placebo => "nothing turned".to_string(),
     }
 }
@@ -128,7 +129,7 @@ fn resource(i: &Intervention) -> String {
         InterventionKind::LinkRate { interface, .. } => format!("what {} sends on {interface}", i.target),
         InterventionKind::Concurrency => "connections".to_string(),
         InterventionKind::Rate => "requests asked for".to_string(),
-        InterventionKind::Removal { .. } | InterventionKind::Placebo => String::new(),
+        InterventionKind::Removal { .. } | InterventionKind::KeepAlive | InterventionKind::Placebo => String::new(),
     }
 }
 
