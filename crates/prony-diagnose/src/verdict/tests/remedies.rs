@@ -1,0 +1,31 @@
+//! What remedies that were tried tell.
+
+use super::*;
+
+#[test]
+fn of_two_waits_of_one_weight_the_remedy_tells() {
+    let lab = Lab::healthy().throughput(900.0).cpu("0", 0.1, 0.2, 0.1).gauge("lb", &CONN_MIN_RTT, "80", 30_000.0);
+    let mut run = lab.per_second("lb", &CONN_BUFFER_LIMITED, "80", 24.0).run();
+    let named = |run: &Run| diagnose(run).verdict.cause;
+    assert_eq!(named(&run), "path-delay");
+    answered(&mut run, (1.0, 0.98, 1.02), (0.0, -0.05, 0.05));
+    let plan = plan_interventions(&run, &diagnose(&run));
+    let knobs: Vec<String> = plan[0].what.knobs().iter().map(|k| k.id.to_string()).collect();
+    assert_eq!(knobs, ["sysctl.net.ipv4.tcp_wmem"], "more connections hide both");
+    answered(&mut run, (1.5, 1.4, 1.6), (0.0, -0.05, 0.05));
+    assert_eq!(named(&run), "socket-buffer-limited");
+    let score = diagnose(&run).candidates[0].score;
+    assert!((score - 1.4 / 2.4).abs() < 1e-9, "at least what the remedy took away: {score}");
+}
+
+#[test]
+fn a_remedy_that_does_harm_mends_nothing() {
+    let named = |remedy| {
+        let idle = Lab::healthy().throughput(900.0).cpu("0", 0.1, 0.2, 0.1);
+        let mut run = idle.per_second("lb", &ERROR_LOG_LIMITING, "", 60.0).run();
+        answered(&mut run, remedy, (0.0, -0.01, 0.01));
+        diagnose(&run).verdict.cause
+    };
+    assert_eq!(named((-0.05, -0.1, 0.0)), "rate-limited", "little was predicted, and little seen");
+    assert_ne!(named((-0.5, -0.6, -0.4)), "rate-limited");
+}
