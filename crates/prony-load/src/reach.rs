@@ -29,7 +29,7 @@ trait Stream: Read + Write {}
 impl<S: Read + Write> Stream for S {}
 
 /// The endpoints to use: the first address of the name that accepts a connection, or all that were asked for. None: stopped
-/// meanwhile.
+/// meanwhile. One that answered before may be silent now.
 ///
 /// # Errors
 /// Nobody listens, nothing gets through, or what listens does not speak TLS or HTTP/2 as the plan wants it.
@@ -47,7 +47,7 @@ pub fn reachable(
         for endpoint in &endpoints {
             match connect(endpoint, wait) {
                 Ok(mut stream) => greet(&mut stream, endpoint, plan.protocol, tls, wait)?,
-                Err(error) if is_own_want(&error) => {}
+                Err(error) if is_own_want(&error) || (plan.reached && error.kind() == ErrorKind::TimedOut) => {}
                 Err(error) => {
                     last = Some((endpoint, error));
                     continue;

@@ -241,6 +241,24 @@ fn nobody_there_is_an_error_with_a_next_step() {
 
 /// The listener goes away after the first connection: later connects are refused, counted, and do not spin.
 #[test]
+fn a_server_that_lets_nobody_in_any_more_is_counted() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Nobody accepts, until the kernel drops what comes.
+    let wait = Duration::from_millis(300);
+    let held: Vec<TcpStream> =
+        std::iter::from_fn(|| TcpStream::connect_timeout(&address, wait).ok()).take(9000).collect();
+    assert!(TcpStream::connect_timeout(&address, wait).is_err(), "full");
+    let plan = LoadPlan { timeout: Nanos::from_millis(300), ..plan_to(address.port()) };
+    let error = load(&plan).unwrap_err();
+    assert!(matches!(error, LoadError::Unreachable { .. }), "{error}");
+    let result = load(&LoadPlan { reached: true, ..plan }).unwrap();
+    assert_eq!(result.completed, 0);
+    assert!(result.errors.connect + result.errors.timeout > 0, "{:?}", result.errors);
+    drop(held);
+}
+
+#[test]
 fn a_server_that_goes_away_is_counted_and_not_hammered() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -141,6 +141,9 @@ pub struct LoadPlan {
     /// Whether the result tells the counted time in stretches of about a second, each with its latency.
     #[serde(default)]
     pub intervals: bool,
+    /// The target answered before: should it let nobody in now, that is counted and no mistake in its address.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reached: bool,
     /// Seed of every random choice.
     pub seed: u64,
 }
@@ -195,6 +198,7 @@ impl LoadPlan {
             requests: Vec::new(),
             script: None,
             intervals: false,
+            reached: false,
             seed: SEED,
         }
     }

@@ -1,11 +1,13 @@
 //! Prices: what a connection, a log write and the opening of a log cost in CPU time on this host, measured with no
 //! load of ours.
 //!
-//! Together well under a second. Invariant: nothing stays behind, no file and no TIME_WAIT socket.
+//! Together well under a second. Invariant: nothing stays behind, no file and no TIME_WAIT socket, and no table is filled.
 
+use crate::fact_file::read_once;
 use crate::facts::Facts;
 use crate::roots::Roots;
 use crate::sys;
+use crate::text::count;
 use prony_model::metric as m;
 use prony_model::{Gap, Sample};
 use std::fs::{File, OpenOptions};
@@ -18,6 +20,9 @@ use std::time::{Duration, Instant};
 const BATCHES: usize = 50;
 /// Connections per batch: 500 in all, about 20 ms.
 const CONNECTIONS: u32 = 10;
+/// Room in the firewall's table of connections below which none are opened: each stays in it for 10 s after its reset
+/// (`nf_conntrack_tcp_timeout_close`). A guess: then they take a tenth.
+const TABLE_ROOM_MIN: f64 = 10.0 * (BATCHES as u32 * CONNECTIONS) as f64;
 /// Writes, and openings, one at a time: with the walks between them about 50 ms in all.
 const WRITES: usize = 150;
 /// What is walked over between two of them where the kernel does not tell the size of the second cache. A guess: a usual one.
@@ -40,7 +45,14 @@ const TIME_MAX: Duration = Duration::from_millis(300);
 /// this namespace.
 pub fn prices(name: &str, roots: Roots, at_ns: u64) -> (Sample, Vec<Gap>) {
     let mut facts = Facts::new(name, at_ns);
-    if roots.live() {
+    if let Some(room) = table_room(&roots).filter(|room| *room < TABLE_ROOM_MIN) {
+        facts.miss(
+            m::PRICE_CONNECT.name,
+            format_args!(
+                "not tried: the firewall's table of connections has room for {room:.0} only (nf_conntrack_max)"
+            ),
+        );
+    } else if roots.live() {
         match connect_us() {
             Ok(us) => facts.put(&m::PRICE_CONNECT, "", us),
             Err(e) => facts.miss(
@@ -59,6 +71,13 @@ pub fn prices(name: &str, roots: Roots, at_ns: u64) -> (Sample, Vec<Gap>) {
         Err(e) => facts.miss("price.log", format_args!("a file in {}: {e}", roots.scratch.display())),
     }
     facts.finish()
+}
+
+/// Connections that the firewall's table takes before it is full; none where there is no table, or no limit.
+fn table_room(roots: &Roots) -> Option<f64> {
+    let value = |name: &str| read_once(&roots.sysctl(name)).ok().as_deref().map(str::trim).and_then(count);
+    let most = value("net.netfilter.nf_conntrack_max").filter(|most| *most > 0.0)?;
+    Some(most - value("net.netfilter.nf_conntrack_count")?)
 }
 
 fn connect_us() -> io::Result<f64> {
@@ -167,6 +186,23 @@ mod tests {
         assert_eq!(sample.values, []);
         let facts: Vec<String> = gaps.into_iter().map(|g| g.fact).collect();
         assert_eq!(facts, ["price.connect", "price.log"]);
+    }
+
+    #[test]
+    fn a_small_table_of_connections_is_not_filled() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("sys/net/netfilter");
+        std::fs::create_dir_all(&folder).unwrap();
+        let roots = Roots { proc: dir.path().to_path_buf(), ..Roots::here() };
+        assert_eq!(table_room(&roots), None, "no table");
+        for (most, used, room) in [("262144\n", "6\n", Some(262_138.0)), ("0\n", "6\n", None)] {
+            std::fs::write(folder.join("nf_conntrack_max"), most).unwrap();
+            std::fs::write(folder.join("nf_conntrack_count"), used).unwrap();
+            assert_eq!(table_room(&roots), room);
+        }
+        std::fs::write(folder.join("nf_conntrack_max"), "4000\n").unwrap();
+        let (_, gaps) = prices("lb", roots, 0);
+        assert!(gaps[0].reason.contains("has room for 3994 only"), "{gaps:?}");
     }
 
     #[test]

@@ -327,6 +327,11 @@ impl<'a> Driver<'a> {
                 chance(order.plan, id)
             }
         };
+        // A stack that ceases to let anybody in, for want of something, is to be diagnosed like any other.
+        let looks_for_causes =
+            matches!(order.purpose, Purpose::Level { .. } | Purpose::Inspect | Purpose::Intervention { .. });
+        order.plan.reached =
+            looks_for_causes && self.session.run().trials.iter().any(|trial| trial.result.completed > 0);
         let (seconds, left_s) = (order.plan.seconds(), self.session.planned_s());
         (self.watcher)(&Event::TrialStarted { id, label: order.label.clone(), seconds, left_s });
         let generator = self.generator();
