@@ -2,7 +2,7 @@
 //!
 //! It tests findings and ranks nothing. Invariant: a test that could not be made does not hold, and says why.
 
-use crate::cause::{Dose, FLAT, Finding, concurrency_elasticity};
+use crate::cause::{Dose, FLAT, FULL_CPU, Finding, concurrency_elasticity};
 use crate::facts::Hop;
 use crate::verdict::figure;
 use prony_model::diagnosis::GroundingTest;
@@ -25,6 +25,9 @@ const HARDLY: f64 = 0.15;
 /// A sole bottleneck has an elasticity of 1 (methods.md). An interval that ends below this shows one limit among others. A
 /// guess: measured intervals of real limits are up to 0.25 wide to either side.
 const SOLE: f64 = 0.75;
+/// A host that uses less of full CPUs than this part of what the stack does is held against it all the same. A guess: a small user shows
+/// that they are full, not whose work fills them.
+const PART_MIN: f64 = 0.5;
 /// A removal that brings less than this part of the predicted gain speaks against the cause. A guess.
 const REMOVAL_PART: f64 = 0.25;
 /// Part of the latency at p99 or p99.9 that a removal must take away at least, to count as what requests waited for. A guess: the p99 of
@@ -208,7 +211,19 @@ pub fn share_mended(hop: &Hop<'_>, finding: &Finding) -> Option<f64> {
 /// resource lets nothing grow.
 fn is_part(hop: &Hop<'_>, seen: &Seen) -> bool {
     let grows = concurrency_elasticity(hop).is_some_and(|e| e >= FLAT);
-    seen.high < SOLE && (seen.value < FOLLOWS || grows)
+    let expected = part_of_full_cpus(hop).max(PART_MIN);
+    seen.high < SOLE * expected && (seen.value < FOLLOWS * expected || grows)
+}
+
+/// What the hop uses of full CPUs, over what all hosts of the stack use of them: what it leaves when it is slowed, these take. 1 where
+/// the CPUs have room, and where that is not known.
+fn part_of_full_cpus(hop: &Hop<'_>) -> f64 {
+    let own = |h: &Hop<'_>| h.at(Level::At).and_then(|r| r.own_cpu()).unwrap_or(0.0);
+    let is_full = hop.at(Level::At).and_then(|r| r.cpu()).is_ok_and(|cpu| cpu.busy_share() >= FULL_CPU);
+    let others = Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run));
+    let beside: f64 = others.filter(|o| o.name != hop.name && o.shares_cpu_with(hop)).map(|o| own(&o)).sum();
+    let of_it = own(hop);
+    if is_full && of_it > 0.0 { of_it / (of_it + beside) } else { 1.0 }
 }
 
 /// A queue for something that is all in use lets more requests at once wait longer, and no more be served.

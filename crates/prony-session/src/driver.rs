@@ -10,7 +10,7 @@ use prony_agent::{Agent, AgentError, LocalAgent, Reply, Request, Seen};
 use prony_model::knob::ChangeState;
 use prony_model::run::Inventory;
 use prony_model::{
-    Event, Gap, InterventionKind, Knob, KnobId, LoadPlan, LoadResult, Purpose, Run, Sample, Stack, Trial, Window,
+    Event, Gap, InterventionKind, Knob, KnobId, Level, LoadPlan, LoadResult, Purpose, Run, Sample, Stack, Trial, Window,
 };
 use prony_record::Writer;
 use std::collections::BTreeMap;
@@ -328,10 +328,13 @@ impl<'a> Driver<'a> {
             }
         };
         // A stack that ceases to let anybody in, for want of something, is to be diagnosed like any other.
-        let looks_for_causes =
-            matches!(order.purpose, Purpose::Level { .. } | Purpose::Inspect | Purpose::Intervention { .. });
-        order.plan.reached =
-            looks_for_causes && self.session.run().trials.iter().any(|trial| trial.result.completed > 0);
+        let run = self.session.run();
+        let looks_for_causes = match order.purpose {
+            Purpose::Level { .. } | Purpose::Inspect | Purpose::Intervention { .. } => true,
+            Purpose::Curve => run.level(Level::At).is_some(),
+            Purpose::Warmup | Purpose::Load | Purpose::Proof { .. } | Purpose::Cell { .. } => false,
+        };
+        order.plan.reached = looks_for_causes && run.trials.iter().any(|trial| trial.result.completed > 0);
         let (seconds, left_s) = (order.plan.seconds(), self.session.planned_s());
         (self.watcher)(&Event::TrialStarted { id, label: order.label.clone(), seconds, left_s });
         let generator = self.generator();

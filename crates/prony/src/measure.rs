@@ -285,7 +285,12 @@ fn finish(measured: Measured, output: &OutputArgs) -> Result<Exit> {
     if let Some(path) = &output.report {
         write(path, &prony_report::html(run))?;
     }
-    if let RunEnd::Failed { reason } = &run.end {
+    let failed = match &run.end {
+        RunEnd::Failed { reason } => Some(reason),
+        RunEnd::Open | RunEnd::Done | RunEnd::Interrupted => None,
+    };
+    // What was found until then is told as well.
+    if let Some(reason) = failed.filter(|_| run.diagnosis.is_none()) {
         bail!("{reason}");
     }
     if output.json {
@@ -298,6 +303,9 @@ fn finish(measured: Measured, output: &OutputArgs) -> Result<Exit> {
         let shown = measured.record.iter().map(|p| format!("recorded in {}", p.display()));
         let report = output.report.iter().map(|p| format!("report in {}", p.display()));
         shown.chain(report).for_each(|line| print(&line));
+    }
+    if let Some(reason) = failed {
+        bail!("{reason}");
     }
     Ok(exit(&measured))
 }

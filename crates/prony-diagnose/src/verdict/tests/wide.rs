@@ -13,6 +13,17 @@ fn what_throughput_does_not_follow_has_no_curve() {
 }
 
 #[test]
+fn who_shares_full_cpus_is_followed_only_in_part() {
+    let mut run = Lab::healthy().cpu("1", 0.5, 0.3, 0.18).own("lb", 0.9).own("s1", 0.4).own("s2", 0.4).run();
+    for name in ["lb", "s1", "s2"] {
+        run.stack.host.get_mut(name).unwrap().cpus = "0-1".parse().ok();
+    }
+    answered(&mut run, (0.48, 0.27, 0.69), (0.0, -0.03, 0.03));
+    let verdict = diagnose(&run).verdict;
+    assert!(verdict.cause.starts_with("cpu-saturated") && verdict.hop == "lb", "{}", verdict.summary);
+}
+
+#[test]
 fn where_doses_tell_nothing_the_remedy_beside_nothing_turned_does() {
     let wide = (0.54, -0.21, 1.29);
     for (suspect, control) in [((1.24, 0.68, 1.81), wide), ((0.6, -0.2, 1.4), (0.0, -0.1, 0.1))] {
