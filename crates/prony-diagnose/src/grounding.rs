@@ -136,9 +136,11 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
         | InterventionKind::Placebo => "with more connections, throughput followed by".to_string(),
     };
     let detail = format!("{what} {}, 1 is expected", seen.text());
+    let slowed = if intervention.what == InterventionKind::Cpu { Some(hop.other(&intervention.target)) } else { None };
+    let expected = slowed.map_or(1.0, |slowed| part_of_full_cpus(&slowed));
     if seen.follows() {
         Response::Follows(detail)
-    } else if seen.high < FOLLOWS || (seen.value < HARDLY && seen.high - seen.low < 1.0) {
+    } else if seen.high < FOLLOWS * expected || (seen.value < HARDLY && seen.high - seen.low < 1.0) {
         Response::Contradicts(detail)
     } else {
         Response::Unclear(detail)
@@ -211,7 +213,7 @@ pub fn share_mended(hop: &Hop<'_>, finding: &Finding) -> Option<f64> {
 /// resource lets nothing grow.
 fn is_part(hop: &Hop<'_>, seen: &Seen) -> bool {
     let grows = concurrency_elasticity(hop).is_some_and(|e| e >= FLAT);
-    let expected = part_of_full_cpus(hop).max(PART_MIN);
+    let expected = part_of_full_cpus(hop);
     seen.high < SOLE * expected && (seen.value < FOLLOWS * expected || grows)
 }
 
@@ -223,7 +225,7 @@ fn part_of_full_cpus(hop: &Hop<'_>) -> f64 {
     let others = Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run));
     let beside: f64 = others.filter(|o| o.name != hop.name && o.shares_cpu_with(hop)).map(|o| own(&o)).sum();
     let of_it = own(hop);
-    if is_full && of_it > 0.0 { of_it / (of_it + beside) } else { 1.0 }
+    if is_full && of_it > 0.0 { (of_it / (of_it + beside)).max(PART_MIN) } else { 1.0 }
 }
 
 /// A queue for something that is all in use lets more requests at once wait longer, and no more be served.

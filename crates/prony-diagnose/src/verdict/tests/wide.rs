@@ -18,9 +18,13 @@ fn who_shares_full_cpus_is_followed_only_in_part() {
     for name in ["lb", "s1", "s2"] {
         run.stack.host.get_mut(name).unwrap().cpus = "0-1".parse().ok();
     }
-    answered(&mut run, (0.48, 0.27, 0.69), (0.0, -0.03, 0.03));
-    let verdict = diagnose(&run).verdict;
-    assert!(verdict.cause.starts_with("cpu-saturated") && verdict.hop == "lb", "{}", verdict.summary);
+    for (answer, holds) in [((0.48, 0.27, 0.69), true), ((0.26, 0.07, 0.46), true), ((0.1, 0.0, 0.2), false)] {
+        let mut run = run.clone();
+        answered(&mut run, answer, (0.0, -0.03, 0.03));
+        let verdict = diagnose(&run).verdict;
+        let is_lb = verdict.cause.starts_with("cpu-saturated") && verdict.hop == "lb";
+        assert_eq!(is_lb, holds, "{answer:?}: {}", verdict.summary);
+    }
 }
 
 #[test]
