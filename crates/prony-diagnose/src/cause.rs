@@ -368,7 +368,8 @@ pub fn gain_until_full(hop: &Hop<'_>) -> Option<f64> {
     hosts_of(hop).filter_map(|other| room_of(&other)).reduce(f64::min)
 }
 
-fn hosts_of<'a>(hop: &Hop<'a>) -> impl Iterator<Item = Hop<'a>> + use<'a> {
+/// All hosts of the stack that serve, and the generator.
+pub fn hosts_of<'a>(hop: &Hop<'a>) -> impl Iterator<Item = Hop<'a>> + use<'a> {
     Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run))
 }
 

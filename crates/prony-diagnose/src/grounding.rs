@@ -2,7 +2,7 @@
 //!
 //! It tests findings and ranks nothing. Invariant: a test that could not be made does not hold, and says why.
 
-use crate::cause::{Dose, FLAT, FULL_CPU, Finding, concurrency_elasticity};
+use crate::cause::{Dose, FLAT, FULL_CPU, Finding, concurrency_elasticity, hosts_of};
 use crate::facts::Hop;
 use crate::verdict::figure;
 use prony_model::diagnosis::GroundingTest;
@@ -217,13 +217,13 @@ fn is_part(hop: &Hop<'_>, seen: &Seen) -> bool {
     seen.high < SOLE * expected && (seen.value < FOLLOWS * expected || grows)
 }
 
-/// What the hop uses of full CPUs, over what all hosts of the stack use of them: what it leaves when it is slowed, these take. 1 where
-/// the CPUs have room, and where that is not known.
+/// What the hop uses of full CPUs, over what all hosts of the stack use of them, at least [`PART_MIN`]: what it leaves when it is slowed,
+/// these take. 1 where the CPUs have room, and where that is not known.
 fn part_of_full_cpus(hop: &Hop<'_>) -> f64 {
     let own = |h: &Hop<'_>| h.at(Level::At).and_then(|r| r.own_cpu()).unwrap_or(0.0);
     let is_full = hop.at(Level::At).and_then(|r| r.cpu()).is_ok_and(|cpu| cpu.busy_share() >= FULL_CPU);
-    let others = Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run));
-    let beside: f64 = others.filter(|o| o.name != hop.name && o.shares_cpu_with(hop)).map(|o| own(&o)).sum();
+    let others = hosts_of(hop).filter(|o| o.name != hop.name && o.shares_cpu_with(hop));
+    let beside: f64 = others.map(|o| own(&o)).sum();
     let of_it = own(hop);
     if is_full && of_it > 0.0 { (of_it / (of_it + beside)).max(PART_MIN) } else { 1.0 }
 }

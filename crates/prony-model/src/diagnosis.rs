@@ -119,6 +119,11 @@ impl InterventionKind {
         matches!(self, InterventionKind::Removal { .. } | InterventionKind::KeepAlive)
     }
 
+    /// Whether it shows a relative gain instead of an elasticity: nothing was given a dose.
+    pub fn shows_gain(&self) -> bool {
+        self.is_removal() || *self == InterventionKind::Placebo
+    }
+
     /// The knobs that a removal turns; none of other interventions.
     pub fn knobs(&self) -> Vec<&Knob> {
         match self {

@@ -257,9 +257,11 @@ pub(crate) fn conclude(run: &mut Run, round: &Round) -> Option<Gap> {
     let (mut made, mut counted) = (0, 0);
     let failing = run.level(Level::At).is_some_and(|at| at.result.mostly_fails());
     for index in round.first..run.interventions.len() {
-        let what = &run.interventions[index].what;
-        let mends = what.is_removal() || *what == InterventionKind::Placebo;
-        let of = if failing && !mends { LoadResult::worked_for_per_s } else { good_per_s };
+        let of = if failing && !run.interventions[index].what.shows_gain() {
+            LoadResult::worked_for_per_s
+        } else {
+            good_per_s
+        };
         let (all, mut left_out) = (pairs(run, index, of, &BTreeSet::new()), disturbed.keys().copied().collect());
         let mut pairs = pairs(run, index, of, &left_out);
         if pairs.len() < PAIRS_MIN as usize {

@@ -24,7 +24,8 @@
 //! Linux Documentation/scheduler/sched-stats.rst: /proc/PID/schedstat; proc(5) /proc/PID/stat.
 
 use crate::cause::{
-    Cause, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_of_share, gain_until_next_limit, ruled_out,
+    Cause, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_of_share, gain_until_next_limit, hosts_of,
+    ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
 use crate::host_facts::looked_at;
@@ -110,7 +111,7 @@ fn strangers(hop: &Hop<'_>) -> Result<Fact, Gap> {
         }
         let near =
             |other: &Hop<'_>| other.shares_cpu_with(hop) && other.cpus().is_ok_and(|theirs| !theirs.is_disjoint(&cpus));
-        let own = hosts(hop).into_iter().filter(near).map(|other| Reader { hop: other, trial: r.trial }.process_cpu());
+        let own = hosts_of(hop).filter(near).map(|other| Reader { hop: other, trial: r.trial }.process_cpu());
         let own: f64 = own.collect::<Result<Vec<f64>, Gap>>()?.iter().sum();
         Ok((used - own).max(0.0))
     })
@@ -121,10 +122,6 @@ fn worker_cpus(hop: &Hop<'_>) -> Result<BTreeSet<u32>, Gap> {
     let own = hop.cpus()?;
     let may: BTreeSet<u32> = own.intersection(&hop.worker_cpus()).copied().collect();
     Ok(if may.is_empty() { own } else { may })
-}
-
-fn hosts<'a>(hop: &Hop<'a>) -> Vec<Hop<'a>> {
-    Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run)).collect()
 }
 
 /// A process that uses the hop's CPUs and serves nobody.
@@ -141,7 +138,7 @@ struct Neighbour<'a> {
 fn neighbours<'a>(hop: &Hop<'a>) -> Vec<Neighbour<'a>> {
     let pid = |item: &'a str| item.split(' ').next().unwrap_or(item);
     let serves = |h: &Hop<'_>, pid: &str| h.items(&PROC_RUN).contains(&pid) && !h.bystanders().contains(&pid);
-    let of_stack = |item: &&'a str| hosts(hop).iter().any(|h| serves(h, pid(item)));
+    let of_stack = |item: &&'a str| hosts_of(hop).any(|h| serves(&h, pid(item)));
     let others = hop.items(&LOOK_NEIGHBOUR).into_iter().filter(|item| !of_stack(item));
     let others = others.filter_map(|item| {
         Some(Neighbour { seen_as: &LOOK_NEIGHBOUR, item, cpus: hop.look(&LOOK_NEIGHBOUR, item).ok()? })

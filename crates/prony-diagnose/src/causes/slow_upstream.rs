@@ -76,7 +76,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return does_not_apply(hop, "is a proxy: what it waits for has causes of its own");
     }
     let wait = hop.own_wait()?;
-    let border = border_ms(hop)?;
+    let few = few_hold_the_time(&hop.at(Level::At)?);
+    let border = border_ms(hop, few)?;
     if wait.value < border {
         waits_are_seen(hop)?;
         return ruled_out(&wait, border, ORIGIN, "requests do not stay long");
@@ -86,7 +87,6 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&growth, FLAT, "guess", "requests queue there: more of them at once bring nothing");
     }
     let busy = hop.fact("busiest worker", "share", busiest_worker)?;
-    let few = few_hold_the_time(&hop.at(Level::At)?);
     let border = if few { BUSY_WORKER_OF_FEW } else { BUSY_WORKER };
     if busy.value > border {
         return ruled_out(&busy, border, "guess", "requests stay long because its workers are busy");
@@ -99,7 +99,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if share < SHARE_MIN / siblings {
         return ruled_out(&wait, WAIT_MS, ORIGIN, "few requests wait there");
     }
-    finding(hop, wait, busy, share)
+    finding(hop, few, wait, busy, share)
 }
 
 /// A gap when responses are long and the sockets do not show where: clients that ask again within one tick hide it.
@@ -121,10 +121,10 @@ fn waits_are_seen(hop: &Hop<'_>) -> Result<(), Gap> {
     }
 }
 
-fn border_ms(hop: &Hop<'_>) -> Result<f64, Gap> {
+fn border_ms(hop: &Hop<'_>, few: bool) -> Result<f64, Gap> {
     let at = hop.at(Level::At)?;
     let response_ms = at.in_flight()? / at.throughput()? * 1e3;
-    if few_hold_the_time(&at) {
+    if few {
         return Ok(WAIT_MS / TENTH);
     }
     let all_have_room = Hop::path(hop.run).iter().all(|h| !cpu_is_full(h).unwrap_or(true));
@@ -137,11 +137,10 @@ fn few_hold_the_time(at: &Reader<'_>) -> bool {
     latency.p90_us > 0.0 && latency.mean_us >= FEW_HOLD * latency.p90_us && at.stalled_share() < 0.5
 }
 
-fn finding(hop: &Hop<'_>, wait: Fact, busy: Fact, share: f64) -> Result<Judgement, Gap> {
-    let mean =
-        if few_hold_the_time(&hop.at(Level::At)?) { " in the mean, and few of them nearly all of that," } else { "" };
+fn finding(hop: &Hop<'_>, few: bool, wait: Fact, busy: Fact, share: f64) -> Result<Judgement, Gap> {
+    let mean = if few { " in the mean, and few of them nearly all of that," } else { "" };
     let claim = format!("a request stays {:.1} ms{mean} at {}, which hardly works meanwhile", wait.value, hop.name);
-    let mut finding = Finding::new(wait, border_ms(hop)?, ORIGIN, &claim, share)
+    let mut finding = Finding::new(wait, border_ms(hop, few)?, ORIGIN, &claim, share)
         .and(Ok(busy), "its busiest worker has time left")
         .and(hop.timed_residence(), "from the arrival of a request to its answer")
         .and(hop.fact("in flight at the hop", "", |r| r.staying()), "requests in flight at the hop itself")

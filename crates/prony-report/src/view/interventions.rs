@@ -75,7 +75,7 @@ fn all(run: &Run) -> &[Intervention] {
 }
 
 fn intervention(i: &Intervention) -> InterventionView {
-    let is_gain = i.what.is_removal() || i.what == InterventionKind::Placebo;
+    let is_gain = i.what.shows_gain();
     let (value, low, high) = (i.elasticity.and_then(finite), i.low.and_then(finite), i.high.and_then(finite));
     let one = |v: f64| if is_gain { number::change(v) } else { format!("{v:.2}") };
     let text = match (value, low, high) {
