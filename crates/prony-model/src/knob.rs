@@ -45,6 +45,8 @@ pub enum NginxDirective {
     KeepaliveTimeout,
     /// Whether limits of connections are only logged.
     LimitConnDryRun,
+    /// Bytes per second of an answer.
+    LimitRate,
     /// Whether limits of requests are only logged.
     LimitReqDryRun,
     /// Memory for an answer of a server.
@@ -63,13 +65,14 @@ pub enum NginxDirective {
 
 impl NginxDirective {
     /// All of them, by name.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::AcceptMutex,
         Self::Gzip,
         Self::GzipCompLevel,
         Self::KeepaliveRequests,
         Self::KeepaliveTimeout,
         Self::LimitConnDryRun,
+        Self::LimitRate,
         Self::LimitReqDryRun,
         Self::ProxyBuffers,
         Self::ProxyMaxTempFileSize,
@@ -88,6 +91,7 @@ impl NginxDirective {
             Self::KeepaliveRequests => "keepalive_requests",
             Self::KeepaliveTimeout => "keepalive_timeout",
             Self::LimitConnDryRun => "limit_conn_dry_run",
+            Self::LimitRate => "limit_rate",
             Self::LimitReqDryRun => "limit_req_dry_run",
             Self::ProxyBuffers => "proxy_buffers",
             Self::ProxyMaxTempFileSize => "proxy_max_temp_file_size",

@@ -8,8 +8,6 @@
 mod config;
 mod interfaces;
 
-pub(crate) use config::statements;
-
 use crate::cgroup;
 use crate::fact_file::read_once;
 use crate::facts::Facts;

@@ -4,13 +4,12 @@
 //! configuration; and from the timers of HAProxy's `option httplog`. Logs tell thousandths of a second, so only means are taken. Keeps
 //! no line. Invariant: a line that does not fit its format counts as a request and is not timed.
 
-use crate::fact_file::read_once;
 use crate::facts::Facts;
-use crate::inventory::statements;
 use crate::spans;
 use prony_model::line_format::LineFormat;
 use prony_model::metric::{self as m, SPLIT_BY_LOG, SPLIT_BY_TRACES};
 use prony_model::{Host, Software};
+use prony_nginx::Config;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -70,7 +69,7 @@ impl LogTimes {
     fn of_log(host: &Host) -> Option<Format> {
         match host.software? {
             Software::Nginx => {
-                nginx(&read_once(Path::new(host.config.as_deref()?)).ok()?, host.logs.access.as_deref()?)
+                nginx(&Config::read(Path::new(host.config.as_deref()?)).ok()?, host.logs.access.as_deref()?)
             }
             Software::Haproxy => Some(Format::Haproxy),
             Software::Postgres | Software::Redis | Software::Other => None,
@@ -135,12 +134,12 @@ fn put_lines(facts: &mut Facts, item: &str, lines: impl Iterator<Item = Option<L
 }
 
 /// The format of `log` in a configuration of nginx, if it tells how long a request took.
-fn nginx(config: &str, log: &str) -> Option<Format> {
-    let statements = statements(config);
-    let written = statements.iter().find(|words| words[0] == "access_log" && words.get(1).is_some_and(|w| w == log))?;
-    let name = written.get(2)?;
-    let format = statements.iter().find(|words| words[0] == "log_format" && words.get(1) == Some(name))?;
-    let format = format[2..].iter().filter(|word| !word.starts_with("escape=")).cloned().collect::<String>();
+fn nginx(config: &Config, log: &str) -> Option<Format> {
+    let written =
+        config.in_http("access_log").into_iter().find(|(_, written)| written.args.first().is_some_and(|w| w == log))?.1;
+    let name = written.args.get(1)?;
+    let format = config.in_http("log_format").into_iter().find(|(_, format)| format.args.first() == Some(name))?.1;
+    let format = format.args[1..].iter().filter(|word| !word.starts_with("escape=")).cloned().collect::<String>();
     let format = LineFormat::new(&format);
     let tells_time = format.variables().any(|name| name == "request_time");
     tells_time.then_some(Format::Nginx(format))
@@ -204,13 +203,22 @@ mod tests {
     use std::io::Write;
     use std::time::Duration;
 
-    const CONFIG: &str = r#"http {
+    const SITE: &str = r#"
         log_format main escape=json '{"time":"$time_iso8601","rt":$request_time,'
             '"upstream":"$upstream_addr","urt":"$upstream_response_time","agent":"${http_user_agent}"}';
         log_format short '$remote_addr "$request" $status';
         access_log /var/log/access.log main buffer=64k;
         access_log /var/log/short.log short;
-    }"#;
+    "#;
+
+    /// The site stands in a file of its own, as Debian has it.
+    fn format_of(log: &str) -> Option<Format> {
+        let folder = tempfile::tempdir().unwrap();
+        let (main, site) = (folder.path().join("nginx.conf"), folder.path().join("site.conf"));
+        std::fs::write(&main, "http { include site.conf; }").unwrap();
+        std::fs::write(site, SITE).unwrap();
+        nginx(&Config::read(&main).unwrap(), log)
+    }
 
     fn line(rt: &str, upstream: &str, urt: &str) -> String {
         format!(
@@ -226,7 +234,7 @@ mod tests {
 
     #[test]
     fn nginx_tells_its_own_time_and_that_of_each_upstream() {
-        let format = nginx(CONFIG, "/var/log/access.log").unwrap();
+        let format = format_of("/var/log/access.log").unwrap();
         let lines = [
             line("0.010", "10.0.0.3:80", "0.006"),
             line("0.020", "10.0.0.4:80, 10.0.0.3:80", "0.008, 0.010"),
@@ -250,9 +258,9 @@ mod tests {
 
     #[test]
     fn a_log_without_times_tells_none() {
-        assert_eq!(nginx(CONFIG, "/var/log/short.log"), None);
-        assert_eq!(nginx(CONFIG, "/var/log/other.log"), None, "another server's");
-        let format = nginx(CONFIG, "/var/log/access.log").unwrap();
+        assert_eq!(format_of("/var/log/short.log"), None);
+        assert_eq!(format_of("/var/log/other.log"), None, "another server's");
+        let format = format_of("/var/log/access.log").unwrap();
         let few = std::iter::repeat_n(format.lines(&line("0.010", "-", "-")), 19).flatten();
         assert_eq!(told(few, 2.0), "", "19 lines are too few");
     }
@@ -274,7 +282,7 @@ mod tests {
     fn what_was_written_before_the_look_does_not_count() {
         let folder = tempfile::tempdir().unwrap();
         let (log, config) = (folder.path().join("access.log"), folder.path().join("nginx.conf"));
-        let text = CONFIG.replace("/var/log/access.log", log.to_str().unwrap());
+        let text = format!("http {{ {} }}", SITE.replace("/var/log/access.log", log.to_str().unwrap()));
         std::fs::write(&config, text).unwrap();
         std::fs::write(&log, format!("{}\n", line("9.000", "-", "-")).repeat(100)).unwrap();
         let host = Host {
@@ -306,7 +314,7 @@ mod tests {
 
         #[test]
         fn a_line_is_taken_apart_as_it_was_written(rt in 0u32..100_000, urt in 0u32..100_000) {
-            let format = nginx(CONFIG, "/var/log/access.log").unwrap();
+            let format = format_of("/var/log/access.log").unwrap();
             let (rt, urt) = (f64::from(rt) / 1e3, f64::from(urt) / 1e3);
             let read = format.lines(&line(&format!("{rt:.3}"), "10.0.0.3:80", &format!("{urt:.3}"))).remove(0).unwrap();
             prop_assert_eq!(read, Line { seconds: Some(rt), upstreams: vec![("10.0.0.3:80".to_string(), urt)] });

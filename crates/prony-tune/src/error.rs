@@ -1,5 +1,6 @@
 //! What can go wrong while a knob is turned. Every error says what was seen, where, and what to do next.
 
+use prony_nginx::ConfigError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -137,6 +138,15 @@ fn hint(source: &io::Error) -> &'static str {
         (io::ErrorKind::StorageFull, "; free some space first"),
     ];
     next.into_iter().find(|(kind, _)| *kind == source.kind()).map_or("", |(_, hint)| hint)
+}
+
+impl From<ConfigError> for TuneError {
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::Unread { path, source } => Self::Io { doing: "read", path, source },
+            ConfigError::Syntax { file, line, message } => Self::Config { file, line, message },
+        }
+    }
 }
 
 impl TuneError {

@@ -1,13 +1,10 @@
-//! System calls that std does not offer: CPU affinity, signals, glob(3), the identity of a network namespace.
+//! System calls that std does not offer: CPU affinity, signals, the identity of a network namespace.
 //!
 //! Nothing here enters a namespace: whoever calls us stands in the right one already.
 
 use prony_model::CpuList;
-use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 
 /// CPUs that a thread may run on.
 pub fn affinity(tid: u32) -> io::Result<CpuList> {
@@ -66,26 +63,6 @@ pub fn netns_cookie() -> Option<u64> {
     (failed == 0).then_some(cookie)
 }
 
-/// Files that a pattern matches, sorted, by glob(3): what nginx itself uses for `include`.
-pub fn glob(pattern: &OsStr) -> Vec<PathBuf> {
-    let Ok(pattern) = CString::new(pattern.as_bytes()) else { return Vec::new() };
-    // SAFETY: glob_t is plain data, and glob(3) wants it zeroed when no GLOB_DOOFFS is given.
-    let mut found: libc::glob_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the pattern ends with a zero byte; no error callback is given; `found` lives until globfree.
-    let failed = unsafe { libc::glob(pattern.as_ptr(), 0, None, &raw mut found) };
-    let mut paths = Vec::new();
-    if failed == 0 {
-        for index in 0..found.gl_pathc {
-            // SAFETY: glob(3) filled gl_pathv with gl_pathc pointers to strings that end with a zero byte.
-            let path = unsafe { CStr::from_ptr(*found.gl_pathv.add(index)) };
-            paths.push(PathBuf::from(OsStr::from_bytes(path.to_bytes())));
-        }
-    }
-    // SAFETY: `found` was filled by glob (or is zeroed) and is freed once.
-    unsafe { libc::globfree(&raw mut found) };
-    paths
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,16 +79,5 @@ mod tests {
     #[test]
     fn a_namespace_has_one_cookie() {
         assert_eq!(netns_cookie(), netns_cookie());
-    }
-
-    #[test]
-    fn glob_sorts_and_hides_dot_files() {
-        let dir = tempfile::tempdir().unwrap();
-        for name in ["b.conf", "a.conf", ".a.conf.prony-new", "c.txt"] {
-            std::fs::write(dir.path().join(name), "").unwrap();
-        }
-        let names: Vec<_> = glob(dir.path().join("*").as_os_str());
-        assert_eq!(names, ["a.conf", "b.conf", "c.txt"].map(|n| dir.path().join(n)));
-        assert!(glob(dir.path().join("*.none").as_os_str()).is_empty());
     }
 }

@@ -10,10 +10,11 @@ use std::path::Path;
 const LAYERS: &[(&str, Option<&[&str]>)] = &[
     ("prony-model", Some(&[])),
     ("prony-tool", Some(&[])),
+    ("prony-nginx", Some(&[])),
     ("prony-stats", Some(&["prony-model"])),
     ("prony-load", Some(&["prony-model", "prony-stats"])),
-    ("prony-probe", Some(&["prony-model"])),
-    ("prony-tune", Some(&["prony-model", "prony-tool"])),
+    ("prony-probe", Some(&["prony-model", "prony-nginx"])),
+    ("prony-tune", Some(&["prony-model", "prony-nginx", "prony-tool"])),
     ("prony-record", Some(&["prony-model"])),
     ("prony-lab", Some(&["prony-model", "prony-tool"])),
     ("prony-diagnose", Some(&["prony-model", "prony-stats"])),

@@ -1,12 +1,13 @@
 //! The settings of a server's configuration file that decide how fast it is, as they stand in the file.
 //!
-//! Only settings named here are taken, so no password, key or header enters the inventory. Included files are not followed: what
-//! they say is a gap. Invariant: values are those of the file, in its order, each once.
+//! Only settings named here are taken, so no password, key or header enters the inventory. Invariant: values are those of the file
+//! and of those it includes, in their order, each once.
 
 use crate::fact_file::read_once;
 use crate::facts::Facts;
 use crate::roots::Roots;
 use prony_model::{Host, Software};
+use prony_nginx::Config;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -89,68 +90,43 @@ const HAPROXY: &[&str] = &[
 /// Puts `nginx.config.NAME` or `haproxy.config.NAME`; several places of a setting are told apart by `|`.
 pub(super) fn put(found: &mut BTreeMap<String, String>, facts: &mut Facts, host: &Host, roots: &Roots) {
     let (Some(path), Some(software)) = (&host.config, host.software) else { return };
-    let (name, settings): (_, fn(&str) -> Settings) = match software {
-        Software::Nginx => ("nginx", nginx),
-        Software::Haproxy => ("haproxy", haproxy),
-        Software::Postgres | Software::Redis | Software::Other => return,
-    };
     // A recorded tree has no configuration of its own.
     if !roots.live() {
         return;
     }
-    let text = match read_once(Path::new(path)) {
-        Ok(text) => text,
-        Err(e) => return facts.miss("inventory.config", format_args!("{path}: {e}")),
+    let path = Path::new(path);
+    let (name, settings) = match software {
+        Software::Nginx => ("nginx", Config::read(path).map(|config| nginx(&config)).map_err(|e| e.to_string())),
+        Software::Haproxy => {
+            ("haproxy", read_once(path).map(|text| haproxy(&text)).map_err(|e| format!("{}: {e}", path.display())))
+        }
+        Software::Postgres | Software::Redis | Software::Other => return,
+    };
+    let settings = match settings {
+        Ok(settings) => settings,
+        Err(why) => return facts.miss("inventory.config", why),
     };
     let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (setting, value) in settings(&text) {
+    for (setting, value) in settings {
         let values = by_name.entry(format!("{name}.config.{setting}")).or_default();
         if !values.contains(&value) {
             values.push(value);
         }
     }
     found.extend(by_name.into_iter().map(|(setting, values)| (setting, values.join(" | "))));
-    if software == Software::Nginx && statements(&text).iter().any(|words| words[0] == "include") {
-        facts.miss("inventory.config", format_args!("{path} includes other files, which are not read"));
-    }
 }
 
 /// Settings and their values, in the order of the file.
 type Settings = Vec<(String, String)>;
 
-fn nginx(text: &str) -> Settings {
-    let wanted = statements(text).into_iter().filter(|words| NGINX.contains(&words[0].as_str()));
-    wanted.map(|words| (words[0].clone(), words[1..].join(" "))).collect()
-}
-
-/// The statements of an nginx configuration, each as its words; a block's head is one.
-pub(crate) fn statements(text: &str) -> Vec<Vec<String>> {
-    let (mut all, mut words, mut word) = (Vec::new(), Vec::new(), String::new());
-    let mut quote = None;
-    let mut comment = false;
-    for c in text.chars() {
-        match (comment, quote) {
-            (true, _) => comment = c != '\n',
-            (false, Some(end)) => {
-                if c == end {
-                    quote = None;
-                } else {
-                    word.push(c);
-                }
-            }
-            (false, None) => match c {
-                '#' if word.is_empty() => comment = true,
-                '"' | '\'' if word.is_empty() => quote = Some(c),
-                ';' | '{' | '}' => {
-                    words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
-                    all.extend((!words.is_empty()).then(|| std::mem::take(&mut words)));
-                }
-                c if c.is_whitespace() => words.extend((!word.is_empty()).then(|| std::mem::take(&mut word))),
-                c => word.push(c),
-            },
+fn nginx(config: &Config) -> Settings {
+    let mut settings = Vec::new();
+    config.walk(&mut |_, directive| {
+        if NGINX.contains(&directive.name.as_str()) {
+            settings.push((directive.name.clone(), directive.args.join(" ")));
         }
-    }
-    all
+    });
+    settings
 }
 
 fn haproxy(text: &str) -> Settings {
@@ -178,6 +154,8 @@ mod tests {
 
     #[test]
     fn nginx_tells_what_makes_it_fast_and_no_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let main = folder.path().join("nginx.conf");
         let text = r#"
             worker_processes auto; # as many as CPUs
             events { worker_connections 1024; multi_accept on; }
@@ -185,13 +163,17 @@ mod tests {
                 log_format main '$remote_addr; "$request"';
                 access_log "/var/log/a;b.log" main buffer=64k;
                 upstream app { server 10.0.0.1:80; keepalive 64; }
-                server {
-                    listen 80 backlog=511;
-                    location / { auth_basic_user_file /etc/secret; proxy_set_header Authorization "Basic abc"; access_log off; }
-                }
+                include sites/*.conf;
             }"#;
+        let site = r#"server {
+            listen 80 backlog=511;
+            location / { auth_basic_user_file /etc/secret; proxy_set_header Authorization "Basic abc"; access_log off; }
+        }"#;
+        std::fs::write(&main, text).unwrap();
+        std::fs::create_dir(folder.path().join("sites")).unwrap();
+        std::fs::write(folder.path().join("sites/one.conf"), site).unwrap();
         assert_eq!(
-            words(nginx(text)),
+            words(nginx(&Config::read(&main).unwrap())),
             [
                 "worker_processes=auto",
                 "worker_connections=1024",
@@ -217,7 +199,6 @@ mod tests {
     proptest! {
         #[test]
         fn no_file_panics(text in ".{0,300}") {
-            nginx(&text);
             haproxy(&text);
         }
     }

@@ -19,10 +19,10 @@ mod sysctl;
 use crate::error::TuneError;
 use crate::nginx::edit::Edits;
 use crate::nginx::master::Master;
-use crate::nginx::tree::Config;
 use crate::step::{ConfigFile, Step};
 use crate::{Context, Roots};
 use prony_model::{CpuList, KnobId, Metric, NginxDirective};
+use prony_nginx::Config;
 
 /// Knobs that are more than a directive.
 const KNOBS: &[&KnobInfo] = &[

@@ -6,8 +6,8 @@ use super::{Disruption, Effect, KnobInfo, Plan, expect_read, nginx, nginx_plan};
 use crate::Context;
 use crate::error::TuneError;
 use crate::nginx::edit::Edits;
-use crate::nginx::tree::{Config, Directive};
 use prony_model::metric::PROC_WRITES;
+use prony_nginx::{Config, Directive};
 
 pub(super) const KNOB: KnobInfo = KnobInfo {
     name: "nginx.access_log",
@@ -103,7 +103,7 @@ fn buffered(config: &Config, size: &str, default: Option<&str>) -> Result<Edits,
             let message = format!(
                 "the path {path} has variables, and such a log cannot be buffered; turn it off, or name one file"
             );
-            return Err(config.error(log, message));
+            return Err(config.error(log, message).into());
         }
         let kept = log.args.iter().skip(2).filter(|arg| !arg.starts_with("buffer=") && !arg.starts_with("flush="));
         let format = log.args.get(1).map_or("combined", String::as_str);

@@ -7,9 +7,9 @@ use super::{Disruption, Effect, KnobInfo, Plan, nginx, nginx_plan, whole};
 use crate::Context;
 use crate::error::TuneError;
 use crate::nginx::edit::Edits;
-use crate::nginx::tree::{Config, Directive};
 use prony_model::KnobId;
 use prony_model::metric::TCP_LISTEN_OVERFLOWS;
+use prony_nginx::{Config, Directive};
 use prony_tool::SS;
 use std::collections::BTreeMap;
 

@@ -7,12 +7,12 @@ use super::{Disruption, Effect, KnobInfo, Plan, expect_read, nginx, nginx_plan};
 use crate::Context;
 use crate::error::TuneError;
 use crate::nginx::edit::Edits;
-use crate::nginx::tree::{Config, Directive};
 use prony_model::metric::{
     ERROR_LOG_LIMITING, ERROR_LOG_NO_DESCRIPTORS, ERROR_LOG_TEMP_FILE, ERROR_LOG_UPSTREAM_TIMEOUT, IF_TX_BYTES,
     PROC_RUN, TCP_ORIGINAL_SENT, TCP_PASSIVE_OPENS,
 };
 use prony_model::{Metric, NginxDirective};
+use prony_nginx::{Config, Directive};
 use std::collections::BTreeSet;
 
 /// A directive that is a knob as it stands.
@@ -52,6 +52,7 @@ pub(super) fn setting(directive: NginxDirective) -> &'static Setting {
         NginxDirective::KeepaliveRequests => &KEEPALIVE_REQUESTS,
         NginxDirective::KeepaliveTimeout => &KEEPALIVE_TIMEOUT,
         NginxDirective::LimitConnDryRun => &LIMIT_CONN_DRY_RUN,
+        NginxDirective::LimitRate => &LIMIT_RATE,
         NginxDirective::LimitReqDryRun => &LIMIT_REQ_DRY_RUN,
         NginxDirective::ProxyBuffers => &PROXY_BUFFERS,
         NginxDirective::ProxyMaxTempFileSize => &PROXY_MAX_TEMP_FILE_SIZE,
@@ -110,6 +111,14 @@ const LIMIT_CONN_DRY_RUN: Setting = entry(
     (&ERROR_LOG_LIMITING, "tells of limits that were not applied"),
     "With `on` the limit protects nothing: what stands behind it gets all the load.",
     "With `on`, limits of connections (limit_conn) are counted and logged, and not applied.",
+);
+
+const LIMIT_RATE: Setting = entry(
+    ("nginx.limit_rate", "bytes per second, like `500k`; `0` for no limit"),
+    (Block::Http, "0"),
+    (&IF_TX_BYTES, "grows when the limit is lifted"),
+    "Without a limit few clients may take the whole link.",
+    "How fast an answer may be sent to one client.",
 );
 
 const LIMIT_REQ_DRY_RUN: Setting = entry(

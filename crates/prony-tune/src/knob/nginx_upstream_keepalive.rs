@@ -9,8 +9,8 @@ use crate::Context;
 use crate::error::TuneError;
 use crate::nginx::edit::Edits;
 use crate::nginx::master::Master;
-use crate::nginx::tree::{Config, Directive};
 use prony_model::metric::TCP_ACTIVE_OPENS;
+use prony_nginx::{Config, Directive};
 use std::collections::BTreeMap;
 
 pub(super) const KNOB: KnobInfo = KnobInfo {
@@ -146,7 +146,8 @@ fn turn_on(config: &Config, connections: u64, by_default: bool) -> Result<Edits,
                         "Connection is set to {value}, which this knob cannot rewrite; make it empty for requests without \
                          Upgrade (map $http_upgrade {value} {{ default upgrade; '' ''; }})"
                     ),
-                ));
+                )
+                .into());
             }
             Connection::Set(there) => edits.set_args(there, "Connection \"\""),
         }
@@ -195,7 +196,8 @@ fn passes(config: &Config) -> Result<Vec<Pass<'_>>, TuneError> {
                     "proxy_pass to {to} uses no upstream block, and only those keep connections; write `upstream backend {{ \
                      server {address}; }}` within http, `proxy_pass` to http://backend, and `proxy_set_header Host {address};`"
                 ),
-            ))
+            )
+            .into())
         }
         None => Err(TuneError::missing(
             "no proxy_pass is in nginx's configuration, so it has no upstream",

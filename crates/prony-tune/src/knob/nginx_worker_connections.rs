@@ -4,8 +4,8 @@ use super::nginx_directive::{Block, Line};
 use super::{Disruption, Effect, KnobInfo, Plan, expect_read, nginx, nginx_plan, whole};
 use crate::Context;
 use crate::error::TuneError;
-use crate::nginx::tree::Config;
 use prony_model::metric::ERROR_LOG_NO_WORKER_CONNECTIONS;
+use prony_nginx::Config;
 use std::path::Path;
 
 pub(super) const KNOB: KnobInfo = KnobInfo {

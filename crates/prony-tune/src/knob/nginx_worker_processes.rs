@@ -56,7 +56,7 @@ fn check(ctx: &Context<'_>, _: &str, value: &str) -> Result<(), TuneError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nginx::tree::Config;
+    use prony_nginx::Config;
 
     #[test]
     fn sets_or_adds_the_directive() {

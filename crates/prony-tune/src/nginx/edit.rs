@@ -3,7 +3,7 @@
 //! Writes no file. Invariant: edits of one file never overlap; the same edit asked for twice is made once
 //! (a file that is included twice shows its directives twice).
 
-use super::tree::{Config, Directive};
+use prony_nginx::{Config, Directive};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;

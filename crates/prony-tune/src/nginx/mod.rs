@@ -1,8 +1,6 @@
-//! nginx: its configuration as a tree that can be edited byte by byte, and its master process.
+//! nginx: its configuration edited byte by byte, and its master process.
 //!
 //! Which directives mean what is the knobs' business, not ours.
 
 pub mod edit;
 pub mod master;
-pub mod token;
-pub mod tree;

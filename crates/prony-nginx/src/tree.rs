@@ -2,15 +2,43 @@
 //!
 //! Reads files, never writes. Invariant: every span lies within the text of its source.
 
-use super::token::{Kind, Token, meaning, tokens};
-use crate::error::TuneError;
 use crate::sys;
+use crate::token::{Kind, Token, meaning, tokens};
 use std::fs;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Blocks within blocks, and files within files. nginx's own nesting needs six; a guess with room.
 const DEPTH_MAX: usize = 40;
+
+/// Why a configuration is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file of it could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unread {
+        /// Which file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A file of it is not what nginx reads.
+    #[error("{}:{line}: {message}", file.display())]
+    Syntax {
+        /// Which file.
+        file: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// What is there.
+        message: String,
+    },
+}
+
+fn unread(path: &Path) -> impl FnOnce(io::Error) -> ConfigError {
+    let path = path.to_path_buf();
+    move |source| ConfigError::Unread { path, source }
+}
 
 /// A configuration: its files and its directives.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +98,7 @@ impl Directive {
 
 impl Config {
     /// Reads a configuration and all that it includes.
-    pub fn read(main: &Path) -> Result<Self, TuneError> {
+    pub fn read(main: &Path) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         let dir = main.parent().unwrap_or(Path::new("/")).to_path_buf();
         config.root = config.file(main, &dir, 0)?;
@@ -112,17 +140,17 @@ impl Config {
     }
 
     /// An error that points at a directive.
-    pub fn error(&self, directive: &Directive, message: impl Into<String>) -> TuneError {
+    pub fn error(&self, directive: &Directive, message: impl Into<String>) -> ConfigError {
         let (file, line) = self.place(directive);
-        TuneError::Config { file, line, message: message.into() }
+        ConfigError::Syntax { file, line, message: message.into() }
     }
 
-    fn file(&mut self, path: &Path, dir: &Path, depth: usize) -> Result<Vec<Directive>, TuneError> {
-        let path = fs::canonicalize(path).map_err(TuneError::io("find the configuration", path))?;
+    fn file(&mut self, path: &Path, dir: &Path, depth: usize) -> Result<Vec<Directive>, ConfigError> {
+        let path = fs::canonicalize(path).map_err(unread(path))?;
         let index = match self.sources.iter().position(|s| s.path == path) {
             Some(index) => index,
             None => {
-                let text = fs::read(&path).map_err(TuneError::io("read", &path))?;
+                let text = fs::read(&path).map_err(unread(&path))?;
                 self.sources.push(Source { path: path.clone(), text });
                 self.sources.len() - 1
             }
@@ -134,7 +162,7 @@ impl Config {
     }
 
     /// Puts the directives of included files behind each `include`.
-    fn follow(&mut self, flat: Vec<Directive>, dir: &Path, depth: usize) -> Result<Vec<Directive>, TuneError> {
+    fn follow(&mut self, flat: Vec<Directive>, dir: &Path, depth: usize) -> Result<Vec<Directive>, ConfigError> {
         let mut list = Vec::with_capacity(flat.len());
         for mut directive in flat {
             if let Some(block) = directive.block.take() {
@@ -183,7 +211,7 @@ impl Parser<'_> {
     }
 
     /// Directives up to the end of the file, or up to `}` when `within` a block.
-    fn list(&mut self, depth: usize, within: bool) -> Result<Vec<Directive>, TuneError> {
+    fn list(&mut self, depth: usize, within: bool) -> Result<Vec<Directive>, ConfigError> {
         let mut list = Vec::new();
         let mut words: Vec<Token> = Vec::new();
         while let Some(token) = self.advance() {
@@ -215,7 +243,7 @@ impl Parser<'_> {
     }
 
     /// What is within a block. Lua is not ours to read: its braces are counted and that is all.
-    fn body(&mut self, name: &str, depth: usize) -> Result<Vec<Directive>, TuneError> {
+    fn body(&mut self, name: &str, depth: usize) -> Result<Vec<Directive>, ConfigError> {
         if !name.ends_with("_by_lua_block") {
             return self.list(depth + 1, true);
         }
@@ -229,7 +257,7 @@ impl Parser<'_> {
         Err(self.error(self.text.len(), "the file ends within a Lua block"))
     }
 
-    fn directive(&self, words: Vec<Token>, end: &Token) -> Result<Directive, TuneError> {
+    fn directive(&self, words: Vec<Token>, end: &Token) -> Result<Directive, ConfigError> {
         let Some((name, args)) = words.split_first() else {
             let seen = String::from_utf8_lossy(&self.text[end.span.clone()]).into_owned();
             return Err(self.error(end.span.start, format!("unexpected `{seen}`")));
@@ -248,8 +276,8 @@ impl Parser<'_> {
         })
     }
 
-    fn error(&self, at: usize, message: impl Into<String>) -> TuneError {
-        TuneError::Config { file: self.path.to_path_buf(), line: line_of(self.text, at), message: message.into() }
+    fn error(&self, at: usize, message: impl Into<String>) -> ConfigError {
+        ConfigError::Syntax { file: self.path.to_path_buf(), line: line_of(self.text, at), message: message.into() }
     }
 }
 
@@ -259,7 +287,7 @@ mod tests {
     use expect_test::{Expect, expect};
     use proptest::prelude::*;
 
-    fn read(text: &str) -> Result<Config, TuneError> {
+    fn read(text: &str) -> Result<Config, ConfigError> {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("nginx.conf"), text).unwrap();
         fs::create_dir(dir.path().join("conf.d")).unwrap();
@@ -278,7 +306,7 @@ mod tests {
                 });
                 want.assert_eq(&lines);
             }
-            Err(TuneError::Config { line, message, .. }) => want.assert_eq(&format!("line {line}: {message}")),
+            Err(ConfigError::Syntax { line, message, .. }) => want.assert_eq(&format!("line {line}: {message}")),
             Err(other) => want.assert_eq(&other.to_string().replace(std::env::temp_dir().to_str().unwrap(), "TMP")),
         }
     }
