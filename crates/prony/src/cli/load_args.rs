@@ -200,7 +200,7 @@ pub(crate) struct ConnectionArgs {
     /// Local address that connections come from, or a range like 127.0.0.2-127.0.0.9. Repeated: in turn
     #[arg(long = "source", value_name = "IP[-IP]")]
     pub sources: Vec<String>,
-    /// Send and receive by epoll only. Closed loops of kept HTTP/1.1 connections go through io_uring where the kernel allows it
+    /// Send and receive by epoll only. Closed loops of kept connections without TLS go through io_uring where the kernel allows it
     #[arg(long)]
     pub no_io_uring: bool,
     /// Look again and again instead of sleeping: latencies to p99.99 without the time of waking up. Takes a whole CPU per
