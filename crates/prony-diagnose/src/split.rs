@@ -200,6 +200,21 @@ impl Hop<'_> {
         Ok(Fact::across_levels(self, "calls under way, as timed", in_flight))
     }
 
+    /// Share of the requests in flight that are on their way to this hop or back, as the look timed them: neither with whoever
+    /// asked, nor here. None where either was not timed.
+    pub fn on_the_way(&self) -> Option<f64> {
+        let all = Reader { hop: *self, trial: self.inspect()? }.in_flight().ok()?;
+        let here = Split::of(self).ok()?;
+        let asked = match self.is_entry() {
+            true => all,
+            false => {
+                let callers = self.run.stack.callers(self.name).into_iter().map(|caller| self.other(caller));
+                callers.map(|caller| Some(caller.calls_in_flight(self).ok()?.value)).sum::<Option<f64>>()?
+            }
+        };
+        Some(((asked - here.requests_per_s * here.residence_us / 1e6) / all).clamp(0.0, 1.0))
+    }
+
     /// From the arrival of a request to its answer, as the look timed it.
     pub fn timed_residence(&self) -> Result<Fact, Gap> {
         let value = Split::of(self)?.residence_us / 1e3;

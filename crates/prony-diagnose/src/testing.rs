@@ -62,6 +62,8 @@ pub struct Lab {
     pub rate: Option<f64>,
     /// Share of requests that are answered with an error.
     pub failing: f64,
+    /// The status of these answers, where the test is about it.
+    pub failing_with: Option<u16>,
     /// Values by host, metric and item.
     pub values: BTreeMap<(String, String, String), Levels>,
 }
@@ -77,6 +79,7 @@ impl Lab {
             generator: 0.15,
             rate: None,
             failing: 0.0,
+            failing_with: None,
             values: BTreeMap::new(),
         }
         .cpu("0", 0.35, 0.35, 0.27)
@@ -236,6 +239,11 @@ impl Lab {
         self
     }
 
+    /// This share of the requests is answered with this status.
+    pub fn answering(self, status: u16, share: f64) -> Self {
+        Self { failing_with: Some(status), ..self.failing(share) }
+    }
+
     /// The metric was not read on that host.
     pub fn without(mut self, host: &str, metric: &Metric) -> Self {
         self.values.retain(|(h, m, _), _| h != host || m != metric.name);
@@ -289,6 +297,11 @@ impl Lab {
             duration_s: 2.0,
             completed: (self.x[level] * 2.0) as u64,
             errors: ErrorCounts { status: (self.x[level] * 2.0 * self.failing) as u64, ..ErrorCounts::default() },
+            statuses: self
+                .failing_with
+                .map(|code| (code, (self.x[level] * 2.0 * self.failing) as u64))
+                .into_iter()
+                .collect(),
             good_per_s: self.x[level] * (1.0 - self.failing),
             completed_per_s: self.x[level],
             latency: latency.clone(),

@@ -27,7 +27,8 @@
 //! RFC 6298; Linux `tcp_schedule_loss_probe`; snmp_counter.rst: TCPOrigDataSent is the right denominator.
 
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_of_share, gain_until_full, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_of_share, gain_until_full, hosts_of,
+    ruled_out,
 };
 use crate::facts::{Fact, Hop};
 use prony_model::metric::{
@@ -73,7 +74,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let callers = hop.run.stack.callers(hop.name);
     let seen_by_caller = callers.iter().filter_map(|c| hop.other(c).at(Level::At).ok()?.retransmit_stall().ok());
     let wait_s = seen_by_caller.fold(hop.at(Level::At)?.retransmit_stall()?, f64::max);
-    let share = (wait_s / hop.at(Level::At)?.in_flight()?).min(1.0);
+    let timed = if a_cpu_is_full(hop) { 0.0 } else { on_the_links_of(hop) };
+    let share = (wait_s / hop.at(Level::At)?.in_flight()?).max(timed).min(1.0);
     let claim = format!("{:.2} % of the segments of {} are sent again", loss.value * 100.0, hop.name);
     let mut finding = Finding::new(loss, LOSS, ORIGIN, &claim, share)
         .and(hop.summary(&TCP_TIMEOUTS), "retransmission timeouts per second");
@@ -97,13 +99,23 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 /// No link is made to lose more. But requests that wait for what was lost hold connections and nothing else, so with more
 /// connections more are served, unless something is full as well.
 fn dose(hop: &Hop<'_>) -> Dose {
-    let hosts = Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run));
-    if hosts.into_iter().any(|h| cpu_is_full(&h).unwrap_or(true)) {
+    if a_cpu_is_full(hop) {
         return Dose::Untestable(
             "prony makes no link lose more, and where CPUs are full too more connections show nothing",
         );
     }
     Dose::Concurrency
+}
+
+fn a_cpu_is_full(hop: &Hop<'_>) -> bool {
+    hosts_of(hop).any(|host| cpu_is_full(&host).unwrap_or(true))
+}
+
+/// Share of the requests in flight that are on their way on a link of the hop, which is the bad one. Counters see the waits that end
+/// in a segment sent again; the segments behind it wait as long.
+fn on_the_links_of(hop: &Hop<'_>) -> f64 {
+    let ends = hop.callees().into_iter().chain([*hop]);
+    ends.filter_map(|end| end.on_the_way()).sum()
 }
 
 /// Data segments sent again per data segment sent, without those that had not been lost (DSACK).
@@ -125,9 +137,8 @@ fn dropped_at_home<'a>(hop: &Hop<'a>) -> Option<&'a str> {
     /// Share of the segments sent again that its drops must explain. A guess: a drop may also be of an acknowledgement.
     const EXPLAINED: f64 = 0.5;
     let again = hop.at(Level::At).ok()?.sum(&TCP_RETRANSMITS).ok()?;
-    let hosts = Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run));
     let drops = |h: &Hop<'a>| h.at(Level::At).and_then(|r| r.local_drops()).unwrap_or(0.0);
-    hosts.into_iter().find(|h| drops(h) >= EXPLAINED * again).map(|h| h.name)
+    hosts_of(hop).find(|h| drops(h) >= EXPLAINED * again).map(|h| h.name)
 }
 
 /// The host that is a better place to name than this one, when the bad link has this host at its near end.
@@ -157,6 +168,9 @@ fn worst_peer(hop: &Hop<'_>) -> Option<Fact> {
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
+    use prony_model::metric::{
+        SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_REQUESTS, SPLIT_RESIDENCE, SPLIT_TIMED, SPLIT_UPSTREAM,
+    };
     use proptest::prelude::*;
 
     /// 3 % loss on the link of s1: 182 and 226 retransmits/s, 13,034 requests/s.
@@ -175,6 +189,26 @@ mod tests {
         assert!((found.score - 226.0 * 0.2 / 64.0).abs() < 0.01, "{}", found.score);
         assert_eq!(score(CAUSE.id, "lb", &lab(182.0)), 0.0);
         assert_eq!(score(CAUSE.id, "s2", &lab(182.0)), 0.0);
+    }
+
+    #[test]
+    fn what_was_timed_on_the_way_counts_where_no_cpu_is_full() {
+        // 58 of 64 requests in flight are on the way to s1 or back; its counters tell of 9 that wait for a timer.
+        let timed = |lab: Lab| {
+            lab.throughput(2_000.0)
+                .per_second("lb", &TCP_RETRANSMITS, "", 45.0)
+                .gauge("lb", &SPLIT_CALLS, "10.77.0.11:80", 1_000.0)
+                .gauge("lb", &SPLIT_CALLS_TIMED, "10.77.0.11:80", 1.0)
+                .gauge("lb", &SPLIT_UPSTREAM, "10.77.0.11:80", 58_100.0)
+                .gauge("s1", &SPLIT_REQUESTS, "80", 1_000.0)
+                .gauge("s1", &SPLIT_TIMED, "80", 1.0)
+                .gauge("s1", &SPLIT_RESIDENCE, "80", 100.0)
+        };
+        let idle = timed(lab(45.0).cpu("0", 0.1, 0.1, 0.1));
+        let found = finding(CAUSE.id, "s1", &idle).unwrap();
+        assert!((found.score - 58.0 / 64.0).abs() < 0.01, "{}", found.score);
+        let full = finding(CAUSE.id, "s1", &timed(lab(45.0))).unwrap();
+        assert!((full.score - 9.0 / 64.0).abs() < 0.01, "{}", full.score);
     }
 
     #[test]

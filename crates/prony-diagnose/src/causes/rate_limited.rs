@@ -1,32 +1,38 @@
 //! # Rate limited
 //!
-//! A configured limit holds requests back: limit_req, limit_conn, a quota of requests.
+//! A configured limit holds requests back: limit_req, limit_conn, limit_rate, a quota of requests.
 //!
 //! ## What it sees
-//! Lines of the error log that say that requests or connections are limited, or delayed, per request.
+//! Lines of the error log that say that requests or connections are limited, or delayed, per request. And answers that say
+//! 429 (too many requests), at the hop that gets these requests and does not pass them on. And answers that, at the rate
+//! that the configuration allows each of them, may take long enough to be seen.
 //!
 //! ## Why it limits
 //! Requests beyond the limit wait or are refused, whatever the CPUs could do.
 //!
 //! ## Evidence
-//! Share of requests that are limited or delayed.
+//! Share of requests that are limited or delayed. For a limited rate: the time that an answer of that size may take at it, in
+//! parts of the response time.
 //!
 //! ## What it is not
-//! A server that is slow because it is busy: then no limiter speaks. Limiters that log nothing (level above the log's)
-//! cannot be seen.
+//! A server that is slow because it is busy: then no limiter speaks. Limiters that delay and log nothing (level above the
+//! log's) cannot be seen.
 //!
 //! ## Fix
 //! Raise the limit if it is not meant; else it works as it should. To see what it holds back, prony has nginx count and not
-//! apply it for a few trials (knobs `nginx.limit_req_dry_run`, `nginx.limit_conn_dry_run`).
+//! apply it for a few trials (knobs `nginx.limit_req_dry_run`, `nginx.limit_conn_dry_run`); a limited rate it lifts (`nginx.limit_rate`).
 //!
 //! ## References
-//! nginx: ngx_http_limit_req_module, ngx_http_limit_conn_module.
+//! nginx: ngx_http_limit_req_module, ngx_http_limit_conn_module, ngx_http_core_module (limit_rate). RFC 6585, section 4: status 429.
 
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, ruled_out,
 };
-use crate::facts::{Hop, Reader};
-use prony_model::metric::{ERROR_LOG_DELAYING, ERROR_LOG_LIMITING};
+use crate::facts::{Fact, Hop, Reader};
+use crate::sessions::keeps_data;
+use prony_model::metric::{
+    CONN_OUT_SENT, ERROR_LOG_DELAYING, ERROR_LOG_LIMITING, IF_TX_BYTES, SPLIT_CALLS, SPLIT_REQUESTS,
+};
 use prony_model::{Gap, KnobId, Level, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -42,8 +48,21 @@ pub(super) const CAUSE: Cause = Cause {
 /// Limited requests per request from which it matters. A guess: one in a hundred.
 const LIMITED: f64 = 0.01;
 
+/// Part of the response time that the limited rate may take, from which it matters. A guess: one in ten.
+const OF_RESPONSE: f64 = 0.1;
+/// Room that all CPUs must have before a limited rate is blamed. A guess: one in ten.
+const ROOM: f64 = 0.1;
+
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
-    let limited = hop.fact("limited or delayed / request", "", |r| Ok(limited_per_s(r)? / r.requests()?))?;
+    if let Some(finding) = held_to_rate(hop) {
+        return finding.fires();
+    }
+    let logged = hop.fact("limited or delayed / request", "", |r| Ok(limited_per_s(r)? / r.requests()?));
+    let limited = match refused_here(hop) {
+        Some(refused) if logged.as_ref().is_ok_and(|logged| logged.value < refused.value) => refused,
+        Some(refused) if logged.is_err() && refused.value >= LIMITED => refused,
+        Some(_) | None => logged?,
+    };
     if limited.value < LIMITED {
         return ruled_out(&limited, LIMITED, "guess", "no limiter holds requests back");
     }
@@ -61,7 +80,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             "answers that clients count as failed",
         )
         .mend(
-            "raise the limit (limit_req rate and burst, limit_conn) if it is not meant to hold at this load",
+            "raise the limit (nginx: limit_req rate and burst, limit_conn; HAProxy: http-request deny) if it is not meant to \
+             hold at this load",
             requests,
         )
         .mend("the same of connections", connections.clone())
@@ -70,8 +90,77 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             Some(_) => Dose::RemovalByAll,
             None => Dose::Untestable("prony has no knob for the limits of this server"),
         })
-        .rising(hop.fact("limited or delayed", "/s", limited_per_s))
+        .rising(hop.fact("limited, delayed or refused", "/s", |r| {
+            Ok(limited_per_s(r).unwrap_or(0.0).max(too_many_per_s(r)))
+        }))
         .fires()
+}
+
+/// Answers take the time that a limited rate gives them, and no CPU on the path is full.
+fn held_to_rate(hop: &Hop<'_>) -> Option<Finding> {
+    let rate = hop.setting("nginx.config.limit_rate")?.split(" | ").filter_map(bytes).filter(|rate| *rate > 0.0);
+    let rate = rate.reduce(f64::min)?;
+    let part = hop.fact("answer / limit_rate / response time", "share", |r| {
+        let result = &r.trial.result;
+        Ok(result.bytes_in as f64 / r.throughput()? / result.duration_s / rate / (result.latency_actual.mean_us / 1e6))
+    });
+    let part = part.ok().filter(|part| part.value >= OF_RESPONSE)?;
+    let room = gain_until_full(hop).filter(|room| *room >= ROOM);
+    let share = part.value.min(1.0);
+    let claim = format!("{} sends each answer at {:.0} kB/s at most, as it is configured", hop.name, rate / 1e3);
+    let lifted = nginx_knob(hop, KnobId::NginxDirective(NginxDirective::LimitRate), "0");
+    let finding = Finding::new(part, OF_RESPONSE, "guess", &claim, share)
+        .mend("lift limit_rate, or raise it, if it is not meant to hold at this load", lifted)
+        .gaining(Some(gain_of_share(share, Some(room?))))
+        .tested_by(Dose::Removal)
+        .rising(hop.summary(&IF_TX_BYTES));
+    Some(finding)
+}
+
+/// A size as nginx writes it, in bytes; none for a variable.
+fn bytes(size: &str) -> Option<f64> {
+    let (number, unit) = match size.char_indices().last()? {
+        (at, 'k' | 'K') => (&size[..at], 1024.0),
+        (at, 'm' | 'M') => (&size[..at], 1024.0 * 1024.0),
+        _ => (size, 1.0),
+    };
+    Some(f64::from(number.parse::<u32>().ok()?) * unit)
+}
+
+/// Requests that are answered with 429, per request, when it is this hop that refuses them: all come to it, and these it does not
+/// pass on. None where another hop does, or where it was not read who asks whom how often.
+fn refused_here(hop: &Hop<'_>) -> Option<Fact> {
+    let refused = hop.fact("answered with 429 / request", "", |r| Ok(too_many_per_s(r) / r.throughput()?)).ok()?;
+    let passes_on = |h: &Hop<'_>| passed_on(h).map(|passed| passed > 1.0 - refused.value / 2.0);
+    let mut callers = hop.run.stack.callers(hop.name).into_iter().map(|caller| hop.other(caller));
+    let all_come = hop.is_entry() || callers.all(|caller| passes_on(&caller) == Some(true));
+    (all_come && !keeps_data(hop) && passes_on(hop) == Some(false)).then_some(refused)
+}
+
+/// Requests that a hop passes on by HTTP, per request of the clients; 0 for one that calls no such host.
+fn passed_on(hop: &Hop<'_>) -> Option<f64> {
+    let callees: Vec<Hop<'_>> = hop.callees().into_iter().filter(|callee| !keeps_data(callee)).collect();
+    if callees.is_empty() {
+        return Some(0.0);
+    }
+    let of_sockets = hop.at(Level::At).ok().and_then(|at| {
+        let sent = callees.iter().map(|callee| at.towards(&CONN_OUT_SENT, callee).ok());
+        Some(sent.sum::<Option<f64>>()? / at.throughput().ok()?)
+    });
+    let seen = |metric, counts: &dyn Fn(&str) -> bool| -> f64 {
+        let items = hop.items(metric).into_iter().filter(|item| counts(item));
+        items.filter_map(|item| hop.look(metric, item).ok()).sum()
+    };
+    let come = seen(&SPLIT_REQUESTS, &|_| true);
+    let of_look = (come > 0.0).then(|| seen(&SPLIT_CALLS, &|peer| callees.iter().any(|c| c.is_at(peer))) / come);
+    // Both miss some: sockets that end between two looks, requests that come several at once.
+    of_sockets.into_iter().chain(of_look).reduce(f64::max)
+}
+
+/// Answers with 429 per second.
+fn too_many_per_s(r: &Reader<'_>) -> f64 {
+    let result = &r.trial.result;
+    result.statuses.get(&429).map_or(0.0, |count| *count as f64 / result.duration_s.max(f64::MIN_POSITIVE))
 }
 
 fn limited_per_s(r: &Reader<'_>) -> Result<f64, Gap> {
@@ -82,6 +171,7 @@ fn limited_per_s(r: &Reader<'_>) -> Result<f64, Gap> {
 mod tests {
     use super::*;
     use crate::testing::{Lab, monotonic, score};
+    use prony_model::run::Inventory;
 
     fn lab(limited: f64) -> Lab {
         Lab::healthy().per_second("lb", &ERROR_LOG_LIMITING, "", limited * 15_300.0)
@@ -94,6 +184,44 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(0.009)), 0.0);
         assert!(score(CAUSE.id, "lb", &lab(0.011)) > 0.0);
+    }
+
+    #[test]
+    fn whoever_does_not_pass_them_on_refuses_them() {
+        let passing = |passed: f64| {
+            let lab = Lab::healthy().answering(429, 0.8);
+            ["10.77.0.11:80", "10.77.0.12:80"]
+                .into_iter()
+                .fold(lab, |lab, server| lab.per_second("lb", &CONN_OUT_SENT, server, passed * 15_300.0 / 2.0))
+        };
+        assert!((score(CAUSE.id, "lb", &passing(0.2)) - 0.8).abs() < 1e-3);
+        assert_eq!(score(CAUSE.id, "s1", &passing(0.2)), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &passing(1.0)), 0.0);
+        assert!((score(CAUSE.id, "s1", &passing(1.0)) - 0.8).abs() < 1e-3);
+        let unseen = Lab::healthy().answering(429, 0.8);
+        assert_eq!(score(CAUSE.id, "lb", &unseen), 0.0, "nobody knows whose");
+        let other = passing(0.2).answering(500, 0.8);
+        assert_eq!(score(CAUSE.id, "lb", &other), 0.0, "that is no limit");
+    }
+
+    #[test]
+    fn a_limited_rate_matters_where_it_may_take_the_time_and_no_cpu_is_full() {
+        let held = |limit: &str| {
+            let mut run = Lab::healthy().cpu("0", 0.05, 0.05, 0.0).cpu("1", 0.1, 0.1, 0.0).run();
+            let facts = [("nginx.config.limit_rate".to_string(), limit.to_string())].into();
+            run.inventory.push(Inventory { host: "lb".to_string(), facts });
+            for trial in &mut run.trials {
+                trial.result.bytes_in = trial.result.completed * 10_000;
+            }
+            let lb = Hop { run: &run, name: "lb" };
+            held_to_rate(&lb).map(|finding| finding.score)
+        };
+        // The healthy lab answers after 4.2 ms: 10,000 bytes at 10 MB/s may take 1 ms of them.
+        assert!((held("10000000").unwrap() - 0.239).abs() < 1e-3);
+        assert!((held("0 | 10m | 1000k").unwrap() - 1.0).abs() < 1e-9, "the least that is a limit");
+        assert_eq!(held("100m"), None);
+        assert_eq!(held("$rate"), None);
+        assert_eq!(held("0"), None);
     }
 
     monotonic!(lab, 0.0..2.0);

@@ -86,12 +86,10 @@ fn a_suspect_that_told_nothing_is_slowed_by_more_where_there_is_no_remedy() {
 
 #[test]
 fn a_stack_that_fails_is_said_to_fail() {
-    let mut run = Lab::healthy().failing(0.98).run();
-    let said = |run: &Run| diagnose(run).verdict.summary;
-    assert!(said(&run).ends_with(" 98.0 % of the requests fail."), "{}", said(&run));
-    for trial in &mut run.trials {
-        trial.result.statuses = [(200, 20), (500, trial.result.errors.status)].into();
-    }
-    assert!(said(&run).ends_with(" 98.0 % of the requests fail, most with status 500."), "{}", said(&run));
-    assert!(!said(&Lab::healthy().failing(0.009).run()).contains("fail"));
+    let said = |lab: Lab| diagnose(&lab.run()).verdict.summary;
+    let summary = said(Lab::healthy().failing(0.98));
+    assert!(summary.ends_with(" 98.0 % of the requests fail."), "{summary}");
+    let summary = said(Lab::healthy().answering(500, 0.98));
+    assert!(summary.ends_with(" 98.0 % of the requests fail, most with status 500."), "{summary}");
+    assert!(!said(Lab::healthy().failing(0.009)).contains("fail"));
 }
