@@ -68,6 +68,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     let failed = hop.at(Level::At)?.trial.result.error_share();
     let share = limited.value.min(1.0);
+    // Refusals keep CPUs busy that would be free without them.
+    let room = if failed < 0.5 { gain_until_full(hop) } else { None };
     let dry_run = |of| nginx_knob(hop, KnobId::NginxDirective(of), "on");
     let requests = dry_run(NginxDirective::LimitReqDryRun);
     let connections = dry_run(NginxDirective::LimitConnDryRun);
@@ -85,7 +87,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             requests,
         )
         .mend("the same of connections", connections.clone())
-        .gaining(Some(gain_of_share(share.max(failed), gain_until_full(hop))))
+        .gaining(Some(gain_of_share(share.max(failed), room)))
         .tested_by(match connections {
             Some(_) => Dose::RemovalByAll,
             None => Dose::Untestable("prony has no knob for the limits of this server"),
