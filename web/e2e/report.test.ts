@@ -226,7 +226,9 @@ test("theme and language are what the reader chooses", { timeout: PATIENCE_MS },
     expect(await page.locator("h1").count()).toBe(1);
     const names = await page.locator(".figures dt, .grounding li b, #walk li.recorded > details > summary > b").allTextContents();
     expect(names.length).toBeGreaterThan(10);
-    expect(names.filter((name) => !/\p{Script=Han}/u.test(name))).toEqual([]);
+    const sentences = await page.locator("h1, .support, header .summary, .grounding li > span").allTextContents();
+    expect(sentences.length).toBeGreaterThan(5);
+    expect([...names, ...sentences].filter((text) => !/\p{Script=Han}/u.test(text))).toEqual([]);
     await page.selectOption("#language", "en");
     expect(await title()).toBe(english);
   }),

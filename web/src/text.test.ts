@@ -2,7 +2,7 @@
 
 import { readFileSync, readdirSync } from "node:fs";
 import { afterEach, expect, test } from "vitest";
-import { LANGUAGES, cause, inTwo, said, speak, t } from "./text";
+import { LANGUAGES, cause, inTwo, said, speak, t, told } from "./text";
 
 type Tree = Record<string, unknown>;
 
@@ -72,4 +72,42 @@ test("a result is its first sentence", () => {
   expect(inTwo("Workers run out of connections, at lb.")).toEqual(["Workers run out of connections, at lb.", ""]);
   expect(inTwo("p99 is 1.5 ms. \u00c4nderungen.")).toEqual(["p99 is 1.5 ms.", "\u00c4nderungen."]);
   expect(inTwo("")).toEqual(["", ""]);
+});
+
+test("sentences are said by their parts, and what has no translation stays", () => {
+  const summary = "lb asks its servers 1.50 times for each request: it explains 59 % of the limit; mending it is predicted to bring 142 % more. 24.9 % of the requests fail, most with status 503.";
+  expect(told(summary)).toBe(summary);
+  speak("zh", null);
+  expect(told(summary)).toBe("lb \u6bcf\u4e2a\u8bf7\u6c42\u8be2\u95ee\u670d\u52a1\u5668 1.50 \u6b21\uff1a\u5360\u74f6\u9888\u7684 59 %\uff1b\u4fee\u590d\u540e\u9884\u8ba1\u63d0\u9ad8 142 %\u300224.9 % \u7684\u8bf7\u6c42\u5931\u8d25\uff0c\u591a\u6570\u72b6\u6001\u7801\u4e3a 503\u3002");
+  expect(told("the limit is blue; 3 % of the requests fail")).toBe("the limit is blue\uff1b3 % \u7684\u8bf7\u6c42\u5931\u8d25");
+  expect(told("Something else.")).toBe("Something else.");
+  expect(told("grounded: 3 of 4 tests agree")).toBe("\u6709\u636e\uff1a4 \u9879\u68c0\u9a8c\u4e2d 3 \u9879\u4e00\u81f4");
+});
+
+test("a sentence of a language has a place for all that differs", () => {
+  for (const { phrases } of Object.values(LANGUAGES)) {
+    for (const [english, own] of phrases) {
+      const places = english.split("{}").length - 1;
+      const used = [...own.matchAll(/\{(\d*)\}/g)].map(([, number], i) => (number ? Number(number) : i + 1));
+      expect(used.sort((a, b) => a - b), english).toEqual(Array.from({ length: places }, (_, i) => i + 1));
+    }
+  }
+});
+
+test("what is translated is still said", () => {
+  const folder = "../crates";
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".rs"));
+  const code = files.map((file) => readFileSync(`${folder}/${file}`, "utf8")).join("\n").replace(/\\\n\s*/g, "").replace(/\{[a-z_]*:?[.\d]*\}/g, "{}");
+  const stale: string[] = [];
+  for (const { phrases } of Object.values(LANGUAGES)) {
+    for (const [english] of phrases) {
+      const fixed = english.split(/\{\}|[:;,.()] /).map((part) => part.replace(/^[\s:;,.()%]+|[\s:;,.()%]+$/g, "")).filter((part) => part.length >= 12);
+      // The words at both ends may come from a variable.
+      const inner = (part: string, first: number, last: number) => part.split(" ").slice(first, last === 0 ? undefined : -last).join(" ");
+      const ends = [0, 1, 2, 3, 4, 5];
+      const isSaid = (part: string) => ends.some((first) => ends.some((last) => inner(part, first, last).length >= 8 && code.includes(inner(part, first, last))));
+      stale.push(...fixed.filter((part) => !isSaid(part)).map((part) => `"${part}" of "${english}"`));
+    }
+  }
+  expect(stale).toEqual([]);
 });

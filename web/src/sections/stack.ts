@@ -5,7 +5,7 @@ import { figure, legend } from "../chart";
 import { h, s, type Child } from "../dom";
 import type { HopView, ReportData, StackNode } from "../generated/types";
 import { micros } from "../number";
-import { t } from "../text";
+import { t, told } from "../text";
 
 const BOX = { width: 196, gap: 16 };
 /** Heights of a box: its names, and with the time split and the fullest resource below them. */
@@ -30,7 +30,7 @@ export function stack(data: ReportData): HTMLElement | null {
   const layers: StackNode[][] = [];
   for (const node of nodes) (layers[node.depth] ??= []).push(node);
   const label = nodes.map((n) => `${n.name}${n.limits ? ` (${t.stack.limit})` : ""}${n.calls.length ? ` ${t.stack.calls} ${n.calls.join(", ")}` : ""}${spoken(n.hop)}`).join("; ");
-  const facts = [t.stack.entry(entry), workload, objective ? t.stack.objective(objective) : ""].filter(Boolean).join(" \u00b7 ");
+  const facts = [t.stack.entry(entry), told(workload), objective ? t.stack.objective(told(objective)) : ""].filter(Boolean).join(" \u00b7 ");
   const timed = nodes.some((node) => node.hop && total(node.hop) > 0);
   const keys: [string, string][] = PARTS.map((part) => [`hop-${part}`, t.stack[part]]);
   return h(
@@ -106,7 +106,7 @@ function box(node: StackNode, at: Place, high: number, longest: number): SVGElem
     { class: `node${node.limits ? " limits" : ""}${node.observed ? "" : " unseen"}` },
     s("rect", { class: "box", x: at.x, y: at.y, width: at.w, height: high, rx: 8 }),
     text(21, "name", node.limits && letters > node.name.length + 12 ? `${node.name} \u2014 ${t.stack.limit}` : node.name),
-    text(38, "role", node.role),
+    text(38, "role", told(node.role)),
     text(53, "role", node.place),
     node.hop ? hopParts(node.hop, at, longest, letters) : null,
   );

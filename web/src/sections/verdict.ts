@@ -3,7 +3,7 @@
 import { h, marked } from "../dom";
 import type { ReportData, VerdictView } from "../generated/types";
 import { seconds } from "../number";
-import { cause, inTwo, said, t } from "../text";
+import { cause, inTwo, said, t, told } from "../text";
 import { stack } from "./stack";
 
 /** A result with more letters is written smaller, so that it takes three lines at most. */
@@ -23,18 +23,18 @@ export function verdict(data: ReportData, tools: HTMLElement): HTMLElement {
     "header",
     { class: `verdict ${headline.tone}` },
     h("div", { class: "subject" }, h("span", { class: "brand" }, "prony"), subject ? h("span", {}, subject) : null, h("span", {}, when), tools),
-    h("h1", { class: result.length > LONG_RESULT ? "long" : null }, result),
-    more ? h("p", { class: "summary" }, more) : null,
-    headline.support ? h("p", { class: `support ${data.proof?.tone ?? "plain"}` }, headline.support) : null,
+    h("h1", { class: result.length > LONG_RESULT ? "long" : null }, told(result)),
+    more ? h("p", { class: "summary" }, told(more)) : null,
+    headline.support ? h("p", { class: `support ${data.proof?.tone ?? "plain"}` }, told(headline.support)) : null,
     run.end_note ? h("p", { class: `note ${run.end === "failed" ? "bad" : "warn"}`, role: "note" }, run.end_note) : null,
     headline.figures.length > 0
       ? h(
           "dl",
           { class: "figures" },
-          headline.figures.map((f) => h("div", { class: f.tone }, h("dt", {}, said(f.label)), h("dd", { class: f.value.length > LONG ? "big long" : "big" }, said(f.value)), h("dd", {}, marked(f.note)))),
+          headline.figures.map((f) => h("div", { class: f.tone }, h("dt", {}, said(f.label)), h("dd", { class: f.value.length > LONG ? "big long" : "big" }, told(f.value)), h("dd", {}, marked(told(f.note))))),
         )
       : null,
-    found?.summary ? h("p", { class: "summary" }, marked(together(found.summary))) : null,
+    found?.summary ? h("p", { class: "summary" }, marked(together(told(found.summary)))) : null,
     found && meaning && found.cause !== "none" ? h("p", { class: "meaning" }, marked(meaning), " ", h("code", {}, found.cause)) : null,
     stack(data),
     found && found.grounding.length > 0 ? grounding(found) : null,
@@ -50,7 +50,7 @@ function grounding(found: VerdictView): HTMLElement {
       "ul",
       {},
       found.grounding.map((g) =>
-        h("li", { class: g.holds ? "good" : "warn" }, h("b", {}, h("span", { class: "sign" }, g.holds ? t.verdict.yes : t.verdict.no), said(g.title)), h("span", {}, g.detail)),
+        h("li", { class: g.holds ? "good" : "warn" }, h("b", {}, h("span", { class: "sign" }, g.holds ? t.verdict.yes : t.verdict.no), said(g.title)), h("span", {}, told(g.detail))),
       ),
     ),
   );

@@ -5,7 +5,7 @@ import { inline } from "../chart";
 import { h, s, section, type Child } from "../dom";
 import type { EvidenceView, ReportData, WalkView } from "../generated/types";
 import { overTime } from "../over_time";
-import { said, t } from "../text";
+import { said, t, told } from "../text";
 
 /** Open from the start: where the time goes is the step that people ask for first. */
 const OPEN = ["time split"];
@@ -32,16 +32,16 @@ function recorded(walk: WalkView): HTMLElement {
     h(
       "details",
       OPEN.includes(walk.step) ? { open: "" } : {},
-      h("summary", {}, h("b", {}, said(walk.title)), h("span", {}, walk.said[0] ?? ""), ruledOut > 0 ? h("small", {}, t.walk.ruledOut(ruledOut)) : null),
-      h("p", { class: "looked" }, t.walk.lookedAt(walk.looked_at)),
-      h("ul", {}, walk.said.map((line) => h("li", {}, line))),
+      h("summary", {}, h("b", {}, said(walk.title)), h("span", {}, told(walk.said[0] ?? "")), ruledOut > 0 ? h("small", {}, t.walk.ruledOut(ruledOut)) : null),
+      h("p", { class: "looked" }, t.walk.lookedAt(told(walk.looked_at))),
+      h("ul", {}, walk.said.map((line) => h("li", {}, told(line)))),
       ruledOut > 0 ? h("p", { class: "codes" }, t.walk.ruledOutThese, " ", walk.ruled_out.map((id) => h("code", {}, id))) : null,
     ),
   );
 }
 
 function more(facts: EvidenceView[]): HTMLElement {
-  const line = (e: EvidenceView) => h("li", { class: `card ${e.supports ? "for" : "against"}` }, `${e.claim}${named(e)}: `, h("b", {}, e.value_text), compared(e));
+  const line = (e: EvidenceView) => h("li", { class: `card ${e.supports ? "for" : "against"}` }, `${told(e.claim)}${named(e)}: `, h("b", {}, e.value_text), compared(e));
   return h("li", {}, h("details", {}, h("summary", {}, h("b", {}, t.walk.more(facts.length)), h("span", {}, "")), h("ul", { class: "looked" }, facts.map(line))));
 }
 
@@ -58,7 +58,7 @@ function fact(data: ReportData, e: EvidenceView, isOpen: boolean): HTMLElement {
     h(
       "details",
       isOpen ? { open: "" } : {},
-      h("summary", {}, h("b", {}, e.claim, named(e)), h("span", {}, h("b", { class: "value" }, e.value_text), compared(e)), e.supports ? null : h("small", {}, t.walk.against)),
+      h("summary", {}, h("b", {}, told(e.claim), named(e)), h("span", {}, h("b", { class: "value" }, e.value_text), compared(e)), e.supports ? null : h("small", {}, t.walk.against)),
       h("p", { class: "looked" }, `${said(e.metric_title)}${e.host ? t.walk.at(e.host) : ""} `, e.metric === e.metric_title ? null : h("code", {}, e.metric)),
       e.threshold !== null || e.baseline !== null ? bar(e) : null,
       e.threshold !== null && e.origin ? h("p", { class: "origin" }, t.walk.origin(e.threshold_text ?? "", e.origin)) : null,
