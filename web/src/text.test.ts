@@ -2,7 +2,7 @@
 
 import { readFileSync, readdirSync } from "node:fs";
 import { afterEach, expect, test } from "vitest";
-import { LANGUAGES, cause, inTwo, said, speak, t, told } from "./text";
+import { LANGUAGES, cause, inTwo, result, said, speak, t, told } from "./text";
 
 type Tree = Record<string, unknown>;
 
@@ -82,6 +82,17 @@ test("sentences are said by their parts, and what has no translation stays", () 
   expect(told("the limit is blue; 3 % of the requests fail")).toBe("the limit is blue\uff1b3 % \u7684\u8bf7\u6c42\u5931\u8d25");
   expect(told("Something else.")).toBe("Something else.");
   expect(told("grounded: 3 of 4 tests agree")).toBe("\u6709\u636e\uff1a4 \u9879\u68c0\u9a8c\u4e2d 3 \u9879\u4e00\u81f4");
+});
+
+test("the sentence of a run is that of its cause where the language names it", () => {
+  const carries = "s carries 726 requests per second, and 671 within p99<=20ms, errors<=0.1%. The budget ended before the interval was as narrow as asked for.";
+  expect(result("Rate limited, at lb.", "rate-limited", "lb")).toBe("Rate limited, at lb.");
+  expect(result(carries, "", "")).toBe(carries);
+  speak("zh", null);
+  expect(result("Rate limited, at lb.", "rate-limited", "lb")).toBe(`lb\uff1a${LANGUAGES.zh.causes["rate-limited"]?.[0]}\u3002`);
+  const [first, more] = inTwo(result(carries, "", ""));
+  expect(first).toBe("s \u6bcf\u79d2\u627f\u8f7d 726 \u4e2a\u8bf7\u6c42\uff0c\u6ee1\u8db3 p99<=20ms, errors<=0.1% \u65f6\u4e3a 671 \u4e2a\u3002");
+  expect(more).toMatch(/^\p{Script=Han}.*\u3002$/u);
 });
 
 test("a sentence of a language has a place for all that differs", () => {

@@ -95,8 +95,14 @@ function ended(text: string): string | null {
   return own === bare ? null : `${own}${LANGUAGES[spoken].stop}`;
 }
 
+/** The sentence of a run: by the title of its cause where the language has one, else as the data tells it. */
+export function result(sentence: string, causeId: string, hop: string): string {
+  const title = LANGUAGES[spoken].causes[causeId]?.[0];
+  return title ? t.verdict.sentence(title, sentence.endsWith(`, at ${hop}.`) ? hop : "") : told(sentence);
+}
+
 /** The first sentence, and those after it. */
 export function inTwo(text: string): [string, string] {
-  const end = text.search(/[.!?] \p{Lu}/u) + 1;
-  return end > 0 ? [text.slice(0, end), text.slice(end + 1)] : [text, ""];
+  const end = text.search(/[.!?] \p{Lu}|\u3002(?=.)/u) + 1;
+  return end > 0 ? [text.slice(0, end), text.slice(end).trimStart()] : [text, ""];
 }

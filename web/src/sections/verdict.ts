@@ -3,7 +3,7 @@
 import { h, marked } from "../dom";
 import type { ReportData, VerdictView } from "../generated/types";
 import { seconds } from "../number";
-import { cause, inTwo, said, t, told } from "../text";
+import { cause, inTwo, result, said, t, told } from "../text";
 import { stack } from "./stack";
 
 /** A result with more letters is written smaller, so that it takes three lines at most. */
@@ -15,16 +15,14 @@ export function verdict(data: ReportData, tools: HTMLElement): HTMLElement {
   const { headline, run, verdict: found } = data;
   const subject = data.stack.name || data.stack.entry;
   const when = [run.started, run.wall_s === null ? null : t.verdict.inAll(seconds(run.wall_s))].filter(Boolean).join(" \u00b7 ");
-  const [title, meaning] = found ? cause(found.cause, found.title, found.meaning) : ["", ""];
-  // The sentence of a verdict is the title of its cause, so that it can be said in every language.
-  const sentence = found && title !== found.title ? t.verdict.sentence(title, headline.sentence.endsWith(`, at ${found.hop}.`) ? found.hop : "") : headline.sentence;
-  const [result, more] = inTwo(sentence);
+  const [, meaning] = found ? cause(found.cause, found.title, found.meaning) : ["", ""];
+  const [first, more] = inTwo(result(headline.sentence, found?.cause ?? "", found?.hop ?? ""));
   return h(
     "header",
     { class: `verdict ${headline.tone}` },
     h("div", { class: "subject" }, h("span", { class: "brand" }, "prony"), subject ? h("span", {}, subject) : null, h("span", {}, when), tools),
-    h("h1", { class: result.length > LONG_RESULT ? "long" : null }, told(result)),
-    more ? h("p", { class: "summary" }, told(more)) : null,
+    h("h1", { class: first.length > LONG_RESULT ? "long" : null }, first),
+    more ? h("p", { class: "summary" }, more) : null,
     headline.support ? h("p", { class: `support ${data.proof?.tone ?? "plain"}` }, told(headline.support)) : null,
     run.end_note ? h("p", { class: `note ${run.end === "failed" ? "bad" : "warn"}`, role: "note" }, run.end_note) : null,
     headline.figures.length > 0

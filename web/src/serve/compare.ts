@@ -7,7 +7,7 @@ import { micros, rate, short } from "../number";
 import { linear, logarithmic } from "../scale";
 import { profiles } from "../sections/flames";
 import { latencyCurves } from "../sections/latency";
-import { said, t } from "../text";
+import { said, t, told } from "../text";
 import { get, path, runPath } from "./ask";
 import { words } from "./text";
 
@@ -37,7 +37,7 @@ function card(run: ComparedRun, place: number): HTMLElement {
     "li",
     { class: "card" },
     h("p", { class: "facts" }, h("i", { class: `swatch ${colour(place)}` }), h("a", { href: runPath(run.id) }, run.id), place === 0 ? ` (${w.first})` : null, ` \u00b7 ${run.stack} \u00b7 ${run.started}`),
-    h("p", {}, run.sentence),
+    h("p", {}, told(run.sentence)),
     h("dl", { class: "few" }, run.figures.map((f) => h("div", {}, h("dt", {}, f.label), h("dd", {}, f.value)))),
   );
 }

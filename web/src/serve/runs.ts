@@ -4,6 +4,7 @@ import { h, marked, type Child } from "../dom";
 import type { RunList } from "../generated/api";
 import type { RunSummary } from "../generated/types";
 import { micros, rate } from "../number";
+import { result } from "../text";
 import { get, path, runPath } from "./ask";
 import { spark } from "./spark";
 import { words } from "./text";
@@ -90,7 +91,7 @@ class Page {
       h(
         "div",
         { class: "what" },
-        h("a", { href: runPath(run.id), "data-key": `run ${run.id}` }, run.sentence),
+        h("a", { href: runPath(run.id), "data-key": `run ${run.id}` }, result(run.sentence, run.cause ?? "", run.hop)),
         h("p", { class: "facts" }, [run.stack, run.started, run.command].filter(Boolean).join(" \u00b7 ")),
         h("p", { class: "labels" }, run.end === "done" ? null : h("span", { class: `label ${run.end === "failed" ? "bad" : "warn"}` }, w.ends[run.end] ?? run.end), cause(run), run.tags.map((tag) => h("span", { class: "label" }, tag))),
       ),
