@@ -208,8 +208,8 @@ mod tests {
 
     #[test]
     fn a_limited_rate_matters_where_it_may_take_the_time_and_no_cpu_is_full() {
-        let held = |limit: &str| {
-            let mut run = Lab::healthy().cpu("0", 0.05, 0.05, 0.0).cpu("1", 0.1, 0.1, 0.0).run();
+        let held_at = |busy: f64, limit: &str| {
+            let mut run = Lab::healthy().cpu("0", busy, 0.05, 0.0).cpu("1", 0.1, 0.1, 0.0).run();
             let facts = [("nginx.config.limit_rate".to_string(), limit.to_string())].into();
             run.inventory.push(Inventory { host: "lb".to_string(), facts });
             for trial in &mut run.trials {
@@ -218,9 +218,11 @@ mod tests {
             let lb = Hop { run: &run, name: "lb" };
             held_to_rate(&lb).map(|finding| finding.score)
         };
+        let held = |limit| held_at(0.05, limit);
         // The healthy lab answers after 4.2 ms: 10,000 bytes at 10 MB/s may take 1 ms of them.
         assert!((held("10000000").unwrap() - 0.239).abs() < 1e-3);
         assert!((held("0 | 10m | 1000k").unwrap() - 1.0).abs() < 1e-9, "the least that is a limit");
+        assert_eq!(held_at(0.93, "1m"), None, "a CPU is full");
         assert_eq!(held("100m"), None);
         assert_eq!(held("$rate"), None);
         assert_eq!(held("0"), None);

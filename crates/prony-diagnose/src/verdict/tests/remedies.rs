@@ -29,3 +29,16 @@ fn a_remedy_that_does_harm_mends_nothing() {
     assert_eq!(named((-0.05, -0.1, 0.0)), "rate-limited", "little was predicted, and little seen");
     assert_ne!(named((-0.5, -0.6, -0.4)), "rate-limited");
 }
+
+#[test]
+fn connections_kept_for_a_while_tell_what_opening_them_costs() {
+    let mut run = Lab::healthy().per_second("lb", &TCP_PASSIVE_OPENS, "", 15_300.0).run();
+    for trial in &mut run.trials {
+        trial.plan.keepalive = false;
+    }
+    answered(&mut run, (0.8, 0.75, 0.85), (0.0, -0.01, 0.01));
+    let verdict = diagnose(&run).verdict;
+    assert_eq!((verdict.cause.as_str(), verdict.grounded), ("client-connections-short", true));
+    let tried = "its remedy, tried in 6 pairs of short trials, changed throughput by +80 % (+75 % to +85 %)";
+    assert!(verdict.summary.contains(tried), "{}", verdict.summary);
+}
