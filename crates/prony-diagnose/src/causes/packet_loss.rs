@@ -13,7 +13,8 @@
 //!
 //! ## Evidence
 //! Retransmits that were not fast, times 0.2 s (Linux TCP_RTO_MIN), plus fast ones times the round trip, out of all
-//! requests in flight.
+//! requests in flight. Or, where no CPU is full and the kernel timed requests at both ends, those of them that are on their way on
+//! that link: what stands behind a lost segment waits as long.
 //!
 //! ## What it is not
 //! Packets that a host drops in a queue of its own, which it counts: then that queue is the cause. A full link that
