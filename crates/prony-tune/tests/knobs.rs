@@ -29,6 +29,7 @@ fn needs_root_apply_then_undo_is_identity_for_every_knob() {
         ("nginx.keepalive_requests", "100000", "1000"),
         ("nginx.keepalive_timeout", "5s", "75s"),
         ("nginx.limit_conn_dry_run", "on", "off"),
+        ("nginx.limit_rate", "500k", "0, 1k"),
         ("nginx.limit_req_dry_run", "on", "off"),
         ("nginx.proxy_buffers", "16 64k", "8 4k"),
         ("nginx.proxy_max_temp_file_size", "0", "1024m"),
