@@ -8,7 +8,7 @@ use crate::{Histogram, Random, merge_latencies};
 use prony_model::Latency;
 use proptest::prelude::*;
 
-/// As many as issue 3 names.
+/// More than the trials of any session.
 const PARTS: usize = 1000;
 /// Cases of each property. A guess: each makes and reads a thousand histograms, which takes a debug build about a second.
 const CASES: u32 = 6;
