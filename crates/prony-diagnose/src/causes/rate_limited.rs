@@ -107,16 +107,17 @@ fn held_to_rate(hop: &Hop<'_>) -> Option<Finding> {
         Ok(result.bytes_in as f64 / r.throughput()? / result.duration_s / rate / (result.latency_actual.mean_us / 1e6))
     });
     let part = part.ok().filter(|part| part.value >= OF_RESPONSE)?;
-    let room = gain_until_full(hop).filter(|room| *room >= ROOM);
+    let room = gain_until_full(hop).filter(|room| *room >= ROOM)?;
     let share = part.value.min(1.0);
     let claim = format!("{} sends each answer at {:.0} kB/s at most, as it is configured", hop.name, rate / 1e3);
     let lifted = nginx_knob(hop, KnobId::NginxDirective(NginxDirective::LimitRate), "0");
-    let finding = Finding::new(part, OF_RESPONSE, "guess", &claim, share)
-        .mend("lift limit_rate, or raise it, if it is not meant to hold at this load", lifted)
-        .gaining(Some(gain_of_share(share, Some(room?))))
-        .tested_by(Dose::Removal)
-        .rising(hop.summary(&IF_TX_BYTES));
-    Some(finding)
+    Some(
+        Finding::new(part, OF_RESPONSE, "guess", &claim, share)
+            .mend("lift limit_rate, or raise it, if it is not meant to hold at this load", lifted)
+            .gaining(Some(gain_of_share(share, Some(room))))
+            .tested_by(Dose::Removal)
+            .rising(hop.summary(&IF_TX_BYTES)),
+    )
 }
 
 /// A size as nginx writes it, in bytes; none for a variable.
