@@ -47,18 +47,24 @@ fn held(matrix: &Matrix<'_>, claim: &Claim) -> ClaimResult {
     ClaimResult { claim: claim.clone(), allowed, expected, observed, why }
 }
 
-/// As expected only when the whole interval agrees; of "the same" when it lies within.
+/// Whether an effect is so small that it is called none.
+fn is_none(effect: &Effect, same: f64) -> bool {
+    same_within(effect.low, effect.high) <= same
+}
+
+/// As expected only when the whole interval agrees; of "the same" when it lies within. One that lies within and holds 0 is
+/// neither more nor less.
 fn allowed(expected: Expected, effect: &Effect, same: f64) -> Allowed {
     let (low, high) = (effect.low, effect.high);
     let (agrees, disagrees) = match expected {
-        Expected::More => (low > 0.0, high <= 0.0),
-        Expected::Less => (high < 0.0, low >= 0.0),
+        Expected::More => (low > 0.0, high <= 0.0 || is_none(effect, same)),
+        Expected::Less => (high < 0.0, low >= 0.0 || is_none(effect, same)),
         Expected::AtLeast(least) => (low >= least, high < least),
         Expected::AtMost(most) => (high <= most, low > most),
         Expected::Same => {
             // Ends as growth, so that it stays when both sides are swapped: see `same_within`.
             let beyond = low > same || high.ln_1p() < -same.ln_1p();
-            (same_within(low, high) <= same, beyond)
+            (is_none(effect, same), beyond)
         }
     };
     match (agrees, disagrees) {
@@ -99,7 +105,7 @@ fn why(matrix: &Matrix<'_>, pairs: &[(usize, usize)], effect: &Effect) -> String
     if costs.is_empty() {
         return "the CPU time of the hosts could not be read, so the figures do not say why".to_string();
     }
-    match (sure(effect), costs.iter().filter(against).max_by_key(size)) {
+    match (sure(effect) && !is_none(effect, matrix.experiment.same.0), costs.iter().filter(against).max_by_key(size)) {
         (true, Some(cost)) => told(cost),
         (true, None) => {
             "no host's CPU time per request moved against it, so the figures do not say why; `prony diagnose` looks further"
