@@ -308,13 +308,17 @@ impl LimitSearch {
             Asked::Pulse => self.health.felt(!silent),
             // An overload may silence a server: what matters is whether it answers afterwards.
             Asked::Overload if silent => self.health.check(false),
-            Asked::Search(_) | Asked::Curve | Asked::Return | Asked::Axis { .. } | Asked::Stable { .. } if silent => {
+            Asked::Search(_) | Asked::Curve | Asked::Return | Asked::Axis { .. } if silent => {
                 self.again = Some(asked);
                 self.health.check(true);
             }
             Asked::Search(probe) => self.observed.push(judge::observation(probe, trial, &self.goal.slo, spent_s)),
             Asked::Axis { value, again } => self.look_at_axis(value, again, trial),
             Asked::Stable { value } => {
+                // So may more connections than it answers in such a time.
+                if silent {
+                    self.health.check(false);
+                }
                 let index = self.looked_at - 1;
                 let Some(search) = &mut self.stable else { return };
                 if !search.cap(value, trial) {

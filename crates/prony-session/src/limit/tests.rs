@@ -263,6 +263,21 @@ fn the_most_connections_that_are_stable_are_found() {
 }
 
 #[test]
+fn more_connections_than_are_answered_in_a_trial_are_not_stable() {
+    let mut server = Server::upset(|_, plan, result| {
+        if plan.connections > 200 {
+            *result = LoadResult { duration_s: result.duration_s, ..LoadResult::default() };
+        }
+    });
+    let budget = Nanos::from_millis(240_000);
+    let Played { report, log, .. } = server.play(LimitGoal { stable: true, budget, ..goal(&[]) }, "");
+    assert_eq!(report.verdict, LimitVerdict::Found, "the server was never away: {log:?}");
+    let stable = report.stable.unwrap();
+    let (holds, fails) = (stable.holds_at.unwrap(), stable.fails_at.unwrap());
+    assert!(holds <= 200 && 200 < fails && fails - holds <= 25, "{stable:?}");
+}
+
+#[test]
 fn connections_that_the_generator_cannot_open_are_not_the_servers_fault() {
     let mut server = Server::upset(|_, plan, result| {
         if plan.connections > 100 {
