@@ -287,8 +287,9 @@ fn needs_root_a_profile_is_of_the_hop_alone() {
     assert_eq!(gaps_of(&seen), ["split.residence"], "they serve nobody");
     let shell = std::fs::canonicalize("/bin/sh").unwrap();
     let shell = shell.file_name().unwrap().to_str().unwrap();
-    // The rest is its C library's.
-    assert!(value(&seen.sample, "profile.module", shell) > 0.3, "{:?}", seen.sample.values);
+    // It runs itself and its C library by turns, about half of the time each.
+    let own: f64 = [shell, "libc.so.6"].map(|module| value(&seen.sample, "profile.module", module)).iter().sum();
+    assert!(own > 0.8, "{:?}", seen.sample.values);
     let ticks = value(&seen.sample, "profile.samples", "");
     assert!((50.0..1100.0).contains(&ticks), "one process runs on one CPU at a time: {ticks}");
 }

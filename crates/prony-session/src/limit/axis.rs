@@ -282,8 +282,8 @@ impl AxisSearch {
     }
 }
 
-/// Answers at all, no failure, no violent fluctuation from second to second, and no lasting change inside the trial (which the gate `steady` looks
-/// for in tenths of a second). Seconds in which the generator was the limit say nothing against the stack.
+/// Answers at all, no failure, no violent fluctuation from second to second, and no lasting change inside the trial (which the
+/// gate `steady` looks for in tenths of a second). Seconds in which the generator was the limit say nothing against the stack.
 fn is_stable(trial: &Trial) -> bool {
     let fluctuation = fluctuation::judge(std::slice::from_ref(&trial.result.per_second));
     let answers = trial.result.completed > 0 && trial.result.errors.total() == 0;

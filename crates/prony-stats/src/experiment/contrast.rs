@@ -158,10 +158,15 @@ pub(super) fn placebo(matrix: &Matrix<'_>) -> Option<Placebo> {
     Some(Placebo { effect, alarm })
 }
 
+/// Whether an effect lies so near to nothing that it is called none, where nothing says that there is one.
+pub(super) fn is_none(effect: &Effect, same: f64) -> bool {
+    same_within(effect.low, effect.high) <= same
+}
+
 /// What may be said of an effect. "None" is a test of equivalence, as in `prove::direction`.
 pub(super) fn judge(effect: &Effect, p_holm: f64, same: f64) -> Side {
     let within = same_within(effect.low, effect.high);
-    let small = if within <= same { Side::None } else { Side::Open };
+    let small = if is_none(effect, same) { Side::None } else { Side::Open };
     match direction(effect.low, effect.high, within, same) {
         ProofVerdict::Better if p_holm <= ALPHA => Side::More,
         ProofVerdict::Worse if p_holm <= ALPHA => Side::Less,

@@ -4,7 +4,7 @@
 //! names a cause that the figures do not show.
 
 use super::column;
-use super::contrast::{Matrix, judge};
+use super::contrast::{Matrix, is_none, judge};
 use crate::paired;
 use crate::prove::{percent, same_within};
 use prony_model::Effect;
@@ -45,11 +45,6 @@ fn held(matrix: &Matrix<'_>, claim: &Claim) -> ClaimResult {
     };
     let why = effect.as_ref().map_or(String::new(), |effect| why(matrix, &pairs, effect));
     ClaimResult { claim: claim.clone(), allowed, expected, observed, why }
-}
-
-/// Whether an effect is so small that it is called none.
-fn is_none(effect: &Effect, same: f64) -> bool {
-    same_within(effect.low, effect.high) <= same
 }
 
 /// As expected only when the whole interval agrees; of "the same" when it lies within. One that lies within and holds 0 is
