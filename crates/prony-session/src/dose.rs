@@ -7,8 +7,9 @@ use prony_model::metric::{CGROUP_QUOTA, PROC_CPUS_ALLOWED, PROC_IS_WORKER, PROC_
 use prony_model::run::Arm;
 use prony_model::{Gap, Level, Purpose, Run, SeriesSet, Window};
 
-/// The smallest quota the kernel takes with a period of 10 ms: 1 ms (kernel/sched/core.c, min_cfs_quota_period).
-const CPUS_MIN: f64 = 0.1;
+/// The smallest quota the kernel takes, 1 ms, in its longest period, 1 s (kernel/sched/core.c, `min_cfs_quota_period` and
+/// `max_cfs_quota_period`).
+const CPUS_MIN: f64 = 0.001;
 
 /// CPU time per second, in CPUs, that slows `host` by `dose`. The capacity is the largest seen in a trial as found: in one
 /// that strangers disturbed, the host got less than it can have.
@@ -166,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_kernel_takes_no_smaller_quota_than_a_millisecond() {
-        check(worker(LB, 0.01, &[0.0]), expect!["0.100 CPUs"]);
+        check(worker(LB, 0.0001, &[0.0]), expect!["0.001 CPUs"]);
     }
 
     #[test]

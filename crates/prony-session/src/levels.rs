@@ -3,7 +3,7 @@
 use crate::effort::Effort;
 use crate::machine::{Command, TrialOrder};
 use prony_model::metric::CPU_STEAL;
-use prony_model::{Level, LoadPlan, Nanos, Purpose, Rate, Run, SeriesSet, Window};
+use prony_model::{Level, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, SeriesSet, Window};
 use prony_stats::random::Random;
 
 /// Below the knee: half of what the stack carried, open loop, so that queues stay short.
@@ -24,12 +24,15 @@ pub(crate) fn at(base: &LoadPlan, effort: &Effort) -> Command {
     order(Purpose::Level { level: Level::At }, timed(base, effort.settle, effort.level), "the workload as written")
 }
 
-/// The other levels and the curve, once it is known what the stack carried at the first.
+/// The other levels and the curve, once it is known what the stack carried at the first. What was looked at just before that is not
+/// looked at again.
 pub(crate) fn others(run: &Run, base: &LoadPlan, effort: &Effort) -> Vec<Command> {
-    let mut orders = vec![order(Purpose::Inspect, timed(base, effort.settle, effort.look), "a closer look")];
+    let mut orders = Vec::new();
+    if !matches!(run.trials.as_slice(), [.., look, _] if look.purpose == Purpose::Inspect) {
+        orders.push(order(Purpose::Inspect, timed(base, effort.settle, effort.look), "a closer look"));
+    }
     let Some(at) = run.level(Level::At) else { return orders };
-    let failing = at.result.mostly_fails();
-    let carried = if failing { at.result.worked_for_per_s() } else { at.result.good_per_s };
+    let carried = carried_per_s(&at.result);
     // A rate that is asked for and not carried says nothing about the knee.
     let whole = base.rate.map_or(carried, |r| r.0.min(carried));
     let below = LoadPlan { rate: Some(Rate((whole * BELOW).max(1.0))), ..timed(base, effort.settle, effort.level) };
@@ -41,6 +44,11 @@ pub(crate) fn others(run: &Run, base: &LoadPlan, effort: &Effort) -> Vec<Command
         orders.push(order(Purpose::Curve, plan, &format!("load curve, {:.0} %", share * 100.0)));
     }
     orders
+}
+
+/// Requests per second that a stack carries; where most of them fail, those that it worked for.
+fn carried_per_s(result: &LoadResult) -> f64 {
+    if result.mostly_fails() { result.worked_for_per_s() } else { result.good_per_s }
 }
 
 fn beyond(base: &LoadPlan, effort: &Effort) -> Command {
@@ -69,6 +77,25 @@ pub(crate) fn again(run: &Run) -> Option<Command> {
     };
     let whole = !trial.result.interrupted && trial.result.completed > 0;
     (first && whole).then(|| order(Purpose::Level { level }, trial.plan.clone(), &format!("again: {why}")))
+}
+
+/// How many times more or less a stack carries than before, from which it is in another state. A guess: a closer look took a quarter
+/// of the throughput of a full proxy.
+const OTHER_STATE: f64 = 1.5;
+/// How often the workload as written is run in one session: as written, once more where it was disturbed, and in the state that followed.
+const AT_MOST: usize = 3;
+
+/// Why a closer look shows that the workload as written was run in a state that the stack did not stay in: ports, credits or memory
+/// ran out since, or caches filled. None where it shows nothing of the kind, or the workload was run often enough.
+pub(crate) fn has_changed(run: &Run) -> Option<String> {
+    let (look, at) = (run.trials.last().filter(|t| t.purpose == Purpose::Inspect)?, run.level(Level::At)?);
+    let (now, before) = (carried_per_s(&look.result), carried_per_s(&at.result));
+    let whole = !look.result.interrupted && !at.result.interrupted;
+    let times = run.trials.iter().filter(|t| t.purpose == at.purpose).count();
+    let other = now > before * OTHER_STATE || now * OTHER_STATE < before;
+    (whole && times < AT_MOST && other).then(|| {
+        format!("the stack carried {before:.0} requests/s at first and {now:.0} soon after: the workload as written is run again")
+    })
 }
 
 /// Whether the hypervisor took much of the CPUs of a host.
@@ -159,6 +186,31 @@ mod tests {
         let robbed = level(MadeRun::of("[host.lb]\n")).shows(&CPU_STEAL, "0", 0.3);
         assert_eq!(why(&robbed.run).as_deref(), Some("again: the hypervisor took its CPUs"));
         assert_eq!(why(&robbed.trial(Purpose::Curve, 1000.0).run), None, "a point of the curve is one of several");
+    }
+
+    #[test]
+    fn a_stack_that_carries_less_or_more_than_at_first_is_read_again() {
+        const AT: Purpose = Purpose::Level { level: Level::At };
+        let first = || MadeRun::of("").trial(AT, 1900.0);
+        let look = |good_per_s| first().trial(Purpose::Inspect, good_per_s).run;
+        assert_eq!(has_changed(&look(1300.0)), None, "looking closely has its price");
+        assert_eq!(
+            has_changed(&look(500.0)).as_deref(),
+            Some("the stack carried 1900 requests/s at first and 500 soon after: the workload as written is run again")
+        );
+        assert!(has_changed(&look(3000.0)).is_some(), "caches have filled");
+        let at_less = first().trial(Purpose::Level { level: Level::Below }, 500.0).run;
+        assert_eq!(has_changed(&at_less), None, "half the load is no other state");
+    }
+
+    #[test]
+    fn the_state_that_followed_is_looked_at_once_and_a_stack_that_changes_on_and_on_is_not_read_for_ever() {
+        const AT: Purpose = Purpose::Level { level: Level::At };
+        let changed = MadeRun::of("").trial(AT, 1900.0).trial(Purpose::Inspect, 500.0).trial(AT, 480.0);
+        let next = others(&changed.run, &plan(), &Effort::default());
+        assert_eq!(next[0].trial().unwrap().label, "below the knee, 240/s");
+        let restless = changed.trial(Purpose::Inspect, 50.0).trial(AT, 40.0).trial(Purpose::Inspect, 5.0);
+        assert_eq!(has_changed(&restless.run), None);
     }
 
     #[test]

@@ -308,7 +308,20 @@ impl LimitSearch {
             Asked::Pulse => self.health.felt(!silent),
             // An overload may silence a server: what matters is whether it answers afterwards.
             Asked::Overload if silent => self.health.check(false),
-            Asked::Search(_) | Asked::Curve | Asked::Return | Asked::Axis { .. } if silent => {
+            Asked::Axis { value, again: true } if silent => {
+                // Twice, and it is there in between: so it is with this value.
+                self.health.excuse();
+                let index = self.looked_at - 1;
+                let Some(axis) = &mut self.axis else { return };
+                if !axis.cap(value, trial) {
+                    axis.take(value, index);
+                }
+            }
+            Asked::Axis { value, again: false } if silent => {
+                self.again = Some(Asked::Axis { value, again: true });
+                self.health.check(true);
+            }
+            Asked::Search(_) | Asked::Curve | Asked::Return if silent => {
                 self.again = Some(asked);
                 self.health.check(true);
             }

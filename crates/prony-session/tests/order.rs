@@ -3,7 +3,9 @@
 use expect_test::{Expect, expect};
 use prony_model::comparison::EarlierAa;
 use prony_model::knob::ChangeState;
-use prony_model::{Change, ErrorCounts, Knob, KnobId, LoadPlan, LoadResult, Nanos, Run, RunEnd, Stack, Trial, Window};
+use prony_model::{
+    Change, ErrorCounts, Knob, KnobId, Level, LoadPlan, LoadResult, Nanos, Run, RunEnd, Stack, Trial, Window,
+};
 use prony_session::{Command, Effort, Goal, LimitGoal, Outcome, Remedy, Session};
 use proptest::prelude::*;
 
@@ -31,6 +33,8 @@ struct World {
     turned: bool,
     worse: bool,
     trials: u32,
+    /// From then on the stack carries a third.
+    fades_after: u32,
     gain: f64,
     log: Vec<String>,
 }
@@ -39,7 +43,7 @@ impl World {
     fn new(goal: Goal, gain: f64) -> Self {
         let run = Run { stack: Stack::parse("stack.toml", STACK).expect("a good stack"), ..Run::default() };
         let session = Session::new(goal, Effort::quick(), plan(), run);
-        Self { session, turned: false, worse: false, trials: 0, gain, log: Vec::new() }
+        Self { session, turned: false, worse: false, trials: 0, fades_after: u32::MAX, gain, log: Vec::new() }
     }
 
     /// Plays to the end; `upset` may replace the outcome of step n.
@@ -74,7 +78,8 @@ impl World {
                 let speed = if self.turned { self.gain } else { 1.0 } * if self.worse { 0.8 } else { 1.0 };
                 // A little noise that is the same in every play.
                 let noise = 1.0 + f64::from(self.trials * 7919 % 13) / 2000.0;
-                let rate = 1000.0 * speed * noise;
+                let faded = if self.trials > self.fades_after { 1.0 / 3.0 } else { 1.0 };
+                let rate = 1000.0 * speed * noise * faded;
                 let result = LoadResult {
                     completed: 1000,
                     completed_per_s: rate,
@@ -171,6 +176,20 @@ fn a_diagnosis_loads_at_three_levels_first() {
 }
 
 /// A world in which every trial ends with these errors and without an answer.
+#[test]
+fn a_stack_that_soon_carries_a_third_is_diagnosed_in_that_state() {
+    let goal = Goal::Diagnose { intervene: false, budget: prony_session::BUDGET };
+    let mut world = World::new(goal, 1.0);
+    world.fades_after = 2;
+    let (run, log, _) = world.play(|_, _| None);
+    assert_eq!(log.join(" "), "survey warmup level inspect level level level curve curve curve");
+    let at = run.level(Level::At).unwrap();
+    assert!((300.0..400.0).contains(&at.result.good_per_s));
+    let below = run.level(Level::Below).unwrap().plan.rate.unwrap();
+    assert!((150.0..200.0).contains(&below.0), "half of what it carries by now, not {below}");
+    assert!(run.gaps.iter().any(|gap| gap.fact == "steady state"), "{:?}", run.gaps);
+}
+
 fn silent(goal: Goal, errors: ErrorCounts) -> Run {
     let (run, _, _) = World::new(goal, 1.0).play(|_, command| {
         let Command::Trial(order) = command else { return None };

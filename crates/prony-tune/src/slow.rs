@@ -11,6 +11,8 @@ use prony_model::{Knob, KnobId};
 /// kernel's default of 100 ms inflates p99); tried in the interventions of this project's notes, where 10 ms gave clean
 /// elasticities.
 const PERIOD_US: u64 = 10_000;
+/// Longest period that the kernel takes (`max_cfs_quota_period` in kernel/sched/core.c, 1 s).
+const PERIOD_US_MAX: u64 = 1_000_000;
 /// Smallest quota that the kernel takes (`min_cfs_quota_period` in kernel/sched/core.c, 1 ms).
 const QUOTA_US_MIN: u64 = 1_000;
 
@@ -19,18 +21,24 @@ const QUOTA_US_MIN: u64 = 1_000;
 pub struct Slowed {
     /// The change; `undo` takes it back.
     pub applied: Applied,
-    /// CPUs that the hop really has now: the dose asked for, to the microsecond, and at least 0.1.
+    /// CPUs that the hop really has now: the dose asked for, to the microsecond of a period, and at least 0.001.
     pub cpus: f64,
 }
 
-/// Gives the processes of a host at most that many CPUs, in slices of 10 ms. Processes that are in the root control
+/// Quota and period, in microseconds, that give so many CPUs. A period is longer only where the quota would be too small for the kernel.
+fn quota_and_period_us(cpus: f64) -> (u64, u64) {
+    let period_us = ((QUOTA_US_MIN as f64 / cpus).ceil() as u64).clamp(PERIOD_US, PERIOD_US_MAX);
+    (((cpus * period_us as f64).round() as u64).max(QUOTA_US_MIN), period_us)
+}
+
+/// Gives the processes of a host at most that many CPUs, in slices of 10 ms, or longer ones below 0.1 CPUs. Processes that are in the root control
 /// group or share theirs with others get a group of their own for the time.
 pub fn cpu(ctx: &Context<'_>, cpus: f64, journal: &Journal) -> Result<Slowed, TuneError> {
     if !(cpus > 0.0 && cpus.is_finite()) {
         return Err(TuneError::value("slow cpu", &cpus.to_string(), "a number of CPUs above 0"));
     }
-    let quota_us = ((cpus * PERIOD_US as f64).round() as u64).max(QUOTA_US_MIN);
-    let true_cpus = quota_us as f64 / PERIOD_US as f64;
+    let (quota_us, period_us) = quota_and_period_us(cpus);
+    let true_cpus = quota_us as f64 / period_us as f64;
     let present = Quota::find(ctx)?;
     if present.cpus().is_some_and(|has| has <= true_cpus) {
         return Err(TuneError::value(
@@ -41,10 +49,10 @@ pub fn cpu(ctx: &Context<'_>, cpus: f64, journal: &Journal) -> Result<Slowed, Tu
     }
     let family = process::with_descendants(&ctx.roots.proc, &ctx.pids);
     let steps = if present.is_theirs_alone(ctx, &family)? {
-        present.steps_to(quota_us, PERIOD_US)
+        present.steps_to(quota_us, period_us)
     } else {
         let dir = present.child_dir(&format!("prony-{}-{}", ctx.name, std::process::id()));
-        let settings = present.settings(quota_us, PERIOD_US);
+        let settings = present.settings(quota_us, period_us);
         let first = ctx.pids.first().copied();
         let order = first.into_iter().chain(family.iter().copied().filter(|pid| Some(*pid) != first));
         let members = order.filter_map(|pid| {
@@ -62,4 +70,27 @@ pub fn cpu(ctx: &Context<'_>, cpus: f64, journal: &Journal) -> Result<Slowed, Tu
     };
     let applied = crate::carry_out(ctx, &knob, plan, journal, || Ok(()))?;
     Ok(Slowed { applied, cpus: true_cpus })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_host_with_a_tenth_of_a_cpu_can_be_slowed_too() {
+        assert_eq!(quota_and_period_us(0.5), (5_000, 10_000));
+        assert_eq!(quota_and_period_us(0.1), (1_000, 10_000));
+        assert_eq!(quota_and_period_us(0.08), (1_000, 12_500));
+        assert_eq!(quota_and_period_us(1e-9), (1_000, 1_000_000));
+    }
+
+    proptest! {
+        #[test]
+        fn the_kernel_takes_them_and_they_give_what_was_asked_for(cpus in 0.001f64..64.0) {
+            let (quota_us, period_us) = quota_and_period_us(cpus);
+            prop_assert!(quota_us >= QUOTA_US_MIN && (QUOTA_US_MIN..=PERIOD_US_MAX).contains(&period_us));
+            prop_assert!((quota_us as f64 / period_us as f64 - cpus).abs() <= 1.0 / PERIOD_US as f64);
+        }
+    }
 }

@@ -15,7 +15,8 @@
 //! the score.
 //!
 //! ## What it is not
-//! Enciphering of large answers on connections that are kept: then few connections are opened per request. A server
+//! Enciphering of large answers on connections that are kept: then few connections are opened per request, or more cryptography is
+//! done for each than a handshake costs. A server
 //! without TLS: then there is no cryptography in the profile.
 //!
 //! ## Fix
@@ -66,9 +67,12 @@ const CRYPTOGRAPHY: Code = Code {
         "sha512_",
     ],
 };
-/// Connections per request from which handshakes count. A guess: one connection for twenty requests, as in
-/// `upstream-keepalive-off`.
-const OPENS_PER_REQUEST: f64 = 0.05;
+/// Connections per request from which handshakes count. A guess: twice what nginx makes by itself at its former default of 100 requests
+/// per connection (`keepalive_requests` before 1.19.10).
+const OPENS_PER_REQUEST: f64 = 0.02;
+/// The most that a handshake may cost, in milliseconds of CPU: where its share of the cryptography is more, that is something else. A
+/// guess: several times a signature by an RSA key of 4,096 bits (2 to 6 ms by `openssl speed rsa4096`).
+const HANDSHAKE_MS_MAX: f64 = 20.0;
 /// Share of the limit below which they do not matter. A guess: 5 %.
 const SHARE_MIN: f64 = 0.05;
 /// Nanoseconds to encipher a byte. Cited: `openssl speed -evp aes-256-gcm` gives 2 GB/s and more on a core with AES
@@ -94,6 +98,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let seen = profile.fact("TLS handshakes", handshakes);
     if share < SHARE_MIN {
         return ruled_out(&seen, SHARE_MIN, "guess", "its cryptography is what enciphering the bytes costs");
+    }
+    let each = hop.fact("cryptography / connection", "ms", |_| Ok(us * handshakes / opens.value / 1e3))?;
+    if each.value > HANDSHAKE_MS_MAX {
+        return ruled_out(&each, HANDSHAKE_MS_MAX, "guess", "its cryptography is more than so few handshakes cost");
     }
     let claim = format!(
         "{} spends {:.0} % of its CPU time on handshakes, with {:.2} connections per request",
@@ -136,6 +144,7 @@ mod tests {
             .throughput(940.0)
             .profiled("lb", &[("[libcrypto.so.3]", "libcrypto.so.3", crypto), ("tcp_v4_rcv", "kernel", 0.1)])
             .per_second("lb", &TCP_PASSIVE_OPENS, "", 940.0 * opens)
+            .per_second("lb", &TCP_ACTIVE_OPENS, "", 0.0)
             .per_second("lb", &IF_RX_BYTES, "eth0", 940.0 * 2_000.0)
             .per_second("lb", &IF_TX_BYTES, "eth0", 940.0 * 5_000.0)
     }
@@ -148,6 +157,11 @@ mod tests {
         let to_servers = lab(1.0, 0.7).per_second("lb", &TCP_ACTIVE_OPENS, "", 1_000.0);
         assert_eq!(finding(CAUSE.id, "lb", &to_servers).unwrap().remedies[0].knob, None, "nothing that clients do");
         assert_eq!(score(CAUSE.id, "lb", &lab(0.01, 0.7)), 0.0, "connections are kept: that is enciphering");
+        assert!(
+            score(CAUSE.id, "lb", &lab(0.04, 0.7)) > 0.6,
+            "rare handshakes of 19 ms each fill the CPU all the same"
+        );
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.03, 0.7)), 0.0, "no handshake costs 25 ms");
         assert_eq!(score(CAUSE.id, "lb", &lab(1.0, 0.0)), 0.0, "no TLS");
         assert_eq!(score(CAUSE.id, "lb", &lab(1.0, 0.05)), 0.0);
         assert!(score(CAUSE.id, "lb", &lab(1.0, 0.06)) > 0.0);

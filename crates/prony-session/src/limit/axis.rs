@@ -212,14 +212,15 @@ impl AxisSearch {
     }
 
     fn holds(&self, trial: &Trial, most: f64) -> bool {
+        let answers = trial.result.completed > 0;
         match &self.question {
             Question::Scan => true,
             Question::Stable => is_stable(trial),
             Question::Until(Until::Threshold(threshold)) => {
-                evaluate(std::slice::from_ref(threshold), &trial.result).iter().all(|seen| seen.held)
+                answers && evaluate(std::slice::from_ref(threshold), &trial.result).iter().all(|seen| seen.held)
             }
             Question::Until(Until::ShareOfMost { measure, comparison, share, .. }) => {
-                measured(*measure, &trial.result).is_some_and(|value| comparison.holds(value, share * most))
+                answers && measured(*measure, &trial.result).is_some_and(|v| comparison.holds(v, share * most))
             }
         }
     }

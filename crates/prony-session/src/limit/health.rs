@@ -39,6 +39,12 @@ impl Health {
         (self.checking, self.counts, self.silences) = (true, counts, 0);
     }
 
+    /// What looked like coming back was no absence: the same load has no answer again. It is felt for once more all the same.
+    pub(super) fn excuse(&mut self) {
+        self.returns = self.returns.saturating_sub(1);
+        self.check(false);
+    }
+
     /// A pulse was felt, or not.
     pub(super) fn felt(&mut self, alive: bool) {
         if alive {

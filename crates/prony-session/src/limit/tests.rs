@@ -278,6 +278,20 @@ fn more_connections_than_are_answered_in_a_trial_are_not_stable() {
 }
 
 #[test]
+fn values_of_an_axis_that_have_no_answer_in_a_trial_do_not_hold() {
+    let mut server = Server::upset(|_, plan, result| {
+        if plan.connections > 200 {
+            *result = LoadResult { duration_s: result.duration_s, ..LoadResult::default() };
+        }
+    });
+    let Played { report, log, .. } = server.play(over("connections=1..1000", Some("errors<1%")), "");
+    assert_eq!(report.verdict, LimitVerdict::Found, "the server was never away: {log:?}");
+    let axis = report.axis.unwrap();
+    let (holds, fails) = (axis.holds_at.unwrap(), axis.fails_at.unwrap());
+    assert!(holds <= 200 && 200 < fails && fails - holds <= 25, "{axis:?}");
+}
+
+#[test]
 fn connections_that_the_generator_cannot_open_are_not_the_servers_fault() {
     let mut server = Server::upset(|_, plan, result| {
         if plan.connections > 100 {
