@@ -300,9 +300,11 @@ impl<'a> Reader<'a> {
         if values.is_empty() { Err(self.gap(metric)) } else { Ok(values.iter().sum()) }
     }
 
-    /// Requests per second that the entry completed.
+    /// Requests per second that the entry completed. Where it completed none, those that clients gave up: each stayed at least until then.
     pub fn throughput(&self) -> Result<f64, Gap> {
-        let x = self.trial.result.completed_per_s;
+        let result = &self.trial.result;
+        let given_up_per_s = result.errors.timeout as f64 / result.duration_s.max(f64::MIN_POSITIVE);
+        let x = if result.completed > 0 { result.completed_per_s } else { given_up_per_s };
         if x > 0.0 { Ok(x) } else { Err(Gap::new("completed_per_s", "", "no request was completed in this trial")) }
     }
 

@@ -65,7 +65,7 @@ pub fn diagnose(run: &Run) -> Diagnosis {
         diagnosis.evidence = most.finding.evidence.clone();
     } else {
         let evidence = room(run);
-        diagnosis.verdict = match unseen_limit(run) {
+        diagnosis.verdict = match unseen_limit(run).or_else(|| without_answer(run)) {
             Some(why) => inconclusive(&why),
             None => none(run, "nothing is saturated", &evidence),
         };
@@ -468,7 +468,7 @@ fn blindness(run: &Run) -> Option<Gap> {
             "no trial ran with the workload as written, so there is nothing to judge",
         ));
     };
-    if trial.result.completed_per_s <= 0.0 {
+    if trial.result.completed == 0 && trial.result.errors.timeout == 0 {
         return Some(Gap::new("completed_per_s", "", "no request was completed"));
     }
     let path = Hop::path(run);
@@ -488,6 +488,20 @@ fn unseen_limit(run: &Run) -> Option<String> {
     (elasticity < FLAT).then(|| {
         let place = crowded_place(run).unwrap_or_default();
         format!("throughput does not grow with connections (elasticity {elasticity:.2}), but {}{place}", fullness(run))
+    })
+}
+
+/// Requests that get no answer although nothing seen keeps it from them: something unseen does.
+fn without_answer(run: &Run) -> Option<String> {
+    /// Share of the requests from which they are no accident. A guess: a stack of no fault loses none.
+    const SHARE_MIN: f64 = 0.01;
+    let result = &run.level(Level::At)?.result;
+    let errors = &result.errors;
+    let lost = errors.connect + errors.timeout + errors.read + errors.write;
+    let share = lost as f64 / (lost + result.completed).max(1) as f64;
+    (share >= SHARE_MIN).then(|| {
+        let place = crowded_place(run).unwrap_or_default();
+        format!("{:.0} % of the requests get no answer, but nothing that was read is full{place}", 100.0 * share)
     })
 }
 

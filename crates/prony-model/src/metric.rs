@@ -270,6 +270,7 @@ catalogue! {
     TCP_ZERO_WINDOWS = "tcp.zero_windows", Counter, Count, "", "/proc/net/netstat TcpExt:TCPToZeroWindowAdv: a receiver said that it has no room";
     TCP_PRUNED = "tcp.pruned", Counter, Count, "", "/proc/net/netstat TcpExt:PruneCalled: a receive buffer was too small for what came";
     CONN_MIN_RTT = "conn.min_rtt", Gauge, Micros, "local port or peer address:port", "tcp_info min_rtt, the least over sockets to other hosts";
+    CONN_CONNECTING = "conn.connecting", Gauge, Count, "peer address:port", "inet_diag: sockets in SYN_SENT, whose connect is not answered yet";
     CONN_STUCK = "conn.stuck", Gauge, Count, "local port or peer address:port", "tcp_info backoff >= 3: sockets whose data was sent again three times in a row without an answer";
     CONN_HELD = "conn.held", Gauge, Count, "local port or peer address:port", "tcp_info: sockets that hold back less than a full segment until what they sent is acknowledged (Nagle)";
     CONN_WINDOW_LIMITED = "conn.window_limited", Counter, Seconds, "local port or peer address:port", "tcp_info rwnd_limited: had data to send, and the receiver no room; summed over sockets";

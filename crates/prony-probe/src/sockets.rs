@@ -1,6 +1,6 @@
 //! Single TCP sockets of the namespace by inet_diag: accept queues, and which connections carry a request right now.
 //!
-//! Asks for established and listening sockets only; TIME_WAIT is counted by sockstat. What neither the turns (`turns.rs`) nor
+//! Asks for established and listening sockets, and those that connect; TIME_WAIT is counted by sockstat. What neither the turns (`turns.rs`) nor
 //! unread or unacknowledged bytes tell counts as idle, so busy and waiting are lower bounds for services faster than a tick of the
 //! kernel's clock (1 to 10 ms).
 //! Invariant: a number from tcp_info stands only when every socket of its group showed it.
@@ -41,6 +41,8 @@ pub(crate) struct Sockets {
 #[derive(Clone, Debug, PartialEq)]
 struct Socket {
     listening: bool,
+    /// Its connect is not answered yet.
+    connecting: bool,
     local: SocketAddr,
     peer: SocketAddr,
     /// Listening: connections that wait for accept(). Else: bytes that the process has not read.
@@ -71,7 +73,7 @@ impl Sockets {
         self.seen.clear();
         let (seen, mut left_out) = (&mut self.seen, 0usize);
         let asked =
-            self.netlink.dump(TCPDIAG_GETSOCK, &request(&[TCP_ESTABLISHED, TCP_LISTEN]), |payload| {
+            self.netlink.dump(TCPDIAG_GETSOCK, &request(&[TCP_ESTABLISHED, TCP_SYN_SENT, TCP_LISTEN]), |payload| {
                 match socket(payload) {
                     Some(_) if seen.len() >= SOCKETS_MAX => left_out += 1,
                     Some(socket) => seen.push(socket),
@@ -100,6 +102,7 @@ impl Sockets {
 const TCPDIAG_GETSOCK: u16 = 18;
 const INET_DIAG_INFO: u16 = 2;
 const TCP_ESTABLISHED: u8 = 1;
+const TCP_SYN_SENT: u8 = 2;
 const TCP_LISTEN: u8 = 10;
 
 /// struct inet_diag_req: family, lengths, extensions (4 bytes), socket id (48), states (4), dbs (4).
@@ -135,6 +138,7 @@ fn socket(payload: &[u8]) -> Option<Socket> {
     }
     Some(Socket {
         listening: payload[1] == TCP_LISTEN,
+        connecting: payload[1] == TCP_SYN_SENT,
         local: SocketAddr::new(address(family, payload.get(8..24)?)?, port(4)),
         peer: SocketAddr::new(address(family, payload.get(24..40)?)?, port(6)),
         receive_queue: u32_at(payload, 56)?,
@@ -155,7 +159,7 @@ fn address(family: i32, bytes: &[u8]) -> Option<IpAddr> {
 impl Socket {
     /// A request is under way: at a port one that came in and is not answered, to a peer one that went out and is not answered.
     fn is_asked(&self, place: Place, turns: &mut Turns) -> Option<bool> {
-        let info = self.info?;
+        let info = self.info.filter(|_| !self.connecting)?;
         let (came, went) = ((info.received_ms_ago, info.received), (info.sent_ms_ago, info.sent));
         let (asked, answered, queue) = match place {
             Place::Port(_) => (came, went, self.receive_queue),
@@ -181,7 +185,7 @@ impl Sent {
     fn put(&mut self, facts: &mut Facts, sockets: &[Socket]) {
         let ports: BTreeSet<u16> = sockets.iter().filter(|s| s.listening).map(|s| s.local.port()).collect();
         let mut now = HashMap::with_capacity(sockets.len());
-        for socket in sockets.iter().filter(|s| !s.listening) {
+        for socket in sockets.iter().filter(|s| !s.listening && !s.connecting) {
             let Some(sent) = socket.info.and_then(|info| info.sent) else { return };
             let key = (socket.local, socket.peer);
             // What a socket sent before the first look is not counted; a pair of ports that is used again begins at 0.
@@ -205,6 +209,7 @@ impl Sent {
 #[derive(Clone, Debug, Default)]
 struct Group {
     sockets: f64,
+    connecting: f64,
     active: f64,
     unread: f64,
     rtt_us: f64,
@@ -218,6 +223,10 @@ struct Group {
 
 impl Group {
     fn add(&mut self, socket: &Socket, active: Option<bool>, limits: &mut Limits) {
+        if socket.connecting {
+            self.connecting += 1.0;
+            return;
+        }
         self.sockets += 1.0;
         self.unread += f64::from(u8::from(socket.receive_queue > 0));
         self.active += f64::from(u8::from(active == Some(true)));
@@ -317,6 +326,7 @@ fn put_inbound(facts: &mut Facts, item: &str, group: &Group, limits: &mut Limits
 
 fn put_outbound(facts: &mut Facts, item: &str, group: &Group, limits: &mut Limits) {
     facts.put(&m::CONN_OUT, item, group.sockets);
+    facts.put(&m::CONN_CONNECTING, item, group.connecting);
     if group.without_info {
         return facts.miss(m::CONN_OUT_WAITING.name, NO_INFO);
     }
@@ -338,6 +348,7 @@ mod tests {
     fn connection(local: &str, peer: &str, sent: u32, received: u32, queues: (u32, u32)) -> Socket {
         Socket {
             listening: false,
+            connecting: false,
             local: local.parse().unwrap(),
             peer: peer.parse().unwrap(),
             receive_queue: queues.0,
@@ -378,6 +389,7 @@ mod tests {
                 connection("10.0.0.2:5009", "10.0.0.3:80", 10, 90, (0, 0)), // awaits
                 connection("10.0.0.2:5001", "10.0.0.3:80", 10, 10, (0, 7)), // one tick, not acknowledged
                 connection("10.0.0.2:5002", "10.0.0.3:80", 50, 10, (0, 0)), // idle
+                Socket { connecting: true, ..connection("10.0.0.2:5003", "10.0.0.4:80", 0, 0, (0, 1)) },
             ],
             expect![[r#"
                 listen.queue [0.0.0.0:80] 9
@@ -389,11 +401,20 @@ mod tests {
                 conn.stuck [80] 0
                 conn.held [80] 0
                 conn.out [10.0.0.3:80] 4
+                conn.connecting [10.0.0.3:80] 0
                 conn.out_waiting [10.0.0.3:80] 3
                 conn.out_retransmits [10.0.0.3:80] 8
                 conn.out_rtt [10.0.0.3:80] 100
                 conn.stuck [10.0.0.3:80] 0
                 conn.held [10.0.0.3:80] 0
+                conn.out [10.0.0.4:80] 0
+                conn.connecting [10.0.0.4:80] 1
+                conn.out_waiting [10.0.0.4:80] 0
+                conn.out_retransmits [10.0.0.4:80] 0
+                conn.stuck [10.0.0.4:80] 0
+                conn.held [10.0.0.4:80] 0
+                conn.window_limited [10.0.0.4:80] 0
+                conn.buffer_limited [10.0.0.4:80] 0
             "#]],
         );
     }

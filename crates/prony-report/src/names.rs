@@ -390,6 +390,7 @@ const METRICS: &[(&str, &str)] = &[
     ("tcp.zero_windows", "times a receiver had no room"),
     ("tcp.pruned", "times a receive buffer was too small"),
     ("conn.min_rtt", "shortest round trip"),
+    ("conn.connecting", "connects without an answer"),
     ("conn.stuck", "connections that send in vain"),
     ("conn.held", "connections that hold a small rest back"),
     ("conn.window_limited", "time that the receiver had no room"),

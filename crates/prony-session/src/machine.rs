@@ -320,14 +320,18 @@ impl Session {
         self.queue = [levels::at(&self.base, &self.effort)].into();
     }
 
-    /// Whether a stack that answered nothing is one to diagnose: it takes connections and closes them, and its hosts are watched.
+    /// Whether a stack that answered nothing is one to diagnose: it takes connections, and closes them or leaves their requests lying, and
+    /// its hosts are watched.
     fn can_tell_why(&self) -> bool {
-        let closes = self.run.trials.last().is_some_and(|trial| trial.result.errors.read > 0);
+        let takes_connections = self.run.trials.last().is_some_and(|trial| {
+            let result = &trial.result;
+            result.errors.read > 0 || (result.sent > 0 && result.errors.connect + result.errors.protocol == 0)
+        });
         let diagnoses = match self.goal {
             Goal::Diagnose { .. } | Goal::Prove { remedy: Remedy::Diagnosed, .. } => true,
             Goal::Prove { remedy: Remedy::Chosen(_) | Remedy::Nothing, .. } | Goal::Limit(_) | Goal::Cells(_) => false,
         };
-        closes && diagnoses && !self.run.stack.path().is_empty()
+        takes_connections && diagnoses && !self.run.stack.path().is_empty()
     }
 
     /// Whether what has just ended is not whole without the closer look that comes next.

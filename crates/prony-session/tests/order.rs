@@ -218,6 +218,22 @@ fn a_stack_that_takes_connections_and_closes_them_is_diagnosed() {
     assert!(run.gaps.iter().any(|gap| gap.to_string().contains("12 connections were closed")), "{:?}", run.gaps);
 }
 
+#[test]
+fn a_stack_that_takes_requests_and_leaves_them_lying_is_diagnosed() {
+    let goal = || Goal::Diagnose { intervene: false, budget: prony_session::BUDGET };
+    let hung = |sent: u64| {
+        let (run, _, _) = World::new(goal(), 1.0).play(|_, command| {
+            let Command::Trial(order) = command else { return None };
+            let (purpose, plan) = (order.purpose.clone(), order.plan.clone());
+            let result = LoadResult { sent, ..LoadResult::default() };
+            Some(Outcome::Trial(Box::new(Trial { id: 0, purpose, plan, window: Window::default(), result })))
+        });
+        run
+    };
+    assert_eq!(hung(8).end, RunEnd::Done);
+    assert!(matches!(hung(0).end, RunEnd::Failed { .. }), "nobody let it in: the address may be wrong");
+}
+
 fn workers() -> Goal {
     let vary = "workers=1..4".parse().ok();
     Goal::Limit(Box::new(LimitGoal { vary, budget: Nanos::from_millis(90_000), ..LimitGoal::default() }))

@@ -7,7 +7,7 @@ use crate::step::{Group, Moved, Step};
 use crate::{Applied, Context, Journal, TuneError, process};
 use prony_model::{Knob, KnobId};
 
-/// Period of the quota. Short, so that the hop is slowed evenly and does not stall for tens of milliseconds (the
+/// Period of the quota of a host that has none. Short, so that the hop is slowed evenly and does not stall for tens of milliseconds (the
 /// kernel's default of 100 ms inflates p99); tried in the interventions of this project's notes, where 10 ms gave clean
 /// elasticities.
 const PERIOD_US: u64 = 10_000;
@@ -25,21 +25,22 @@ pub struct Slowed {
     pub cpus: f64,
 }
 
-/// Quota and period, in microseconds, that give so many CPUs. A period is longer only where the quota would be too small for the kernel.
-fn quota_and_period_us(cpus: f64) -> (u64, u64) {
-    let period_us = ((QUOTA_US_MIN as f64 / cpus).ceil() as u64).clamp(PERIOD_US, PERIOD_US_MAX);
+/// Quota and period, in microseconds, that give so many CPUs. The period is longer only where the quota would be too small for the kernel.
+fn quota_and_period_us(cpus: f64, period_us: u64) -> (u64, u64) {
+    let period_us = ((QUOTA_US_MIN as f64 / cpus).ceil() as u64).max(period_us).min(PERIOD_US_MAX);
     (((cpus * period_us as f64).round() as u64).max(QUOTA_US_MIN), period_us)
 }
 
-/// Gives the processes of a host at most that many CPUs, in slices of 10 ms, or longer ones below 0.1 CPUs. Processes that are in the root control
-/// group or share theirs with others get a group of their own for the time.
+/// Gives the processes of a host at most that many CPUs. Where they have a quota, its period stays: shorter stalls would speed up what the
+/// smaller quota slows. Else the slices are of 10 ms, or longer below 0.1 CPUs. Processes that are in the root control group or share
+/// theirs with others get a group of their own for the time.
 pub fn cpu(ctx: &Context<'_>, cpus: f64, journal: &Journal) -> Result<Slowed, TuneError> {
     if !(cpus > 0.0 && cpus.is_finite()) {
         return Err(TuneError::value("slow cpu", &cpus.to_string(), "a number of CPUs above 0"));
     }
-    let (quota_us, period_us) = quota_and_period_us(cpus);
-    let true_cpus = quota_us as f64 / period_us as f64;
     let present = Quota::find(ctx)?;
+    let (quota_us, period_us) = quota_and_period_us(cpus, present.period_us_in_force().unwrap_or(PERIOD_US));
+    let true_cpus = quota_us as f64 / period_us as f64;
     if present.cpus().is_some_and(|has| has <= true_cpus) {
         return Err(TuneError::value(
             "slow cpu",
@@ -79,16 +80,17 @@ mod tests {
 
     #[test]
     fn a_host_with_a_tenth_of_a_cpu_can_be_slowed_too() {
-        assert_eq!(quota_and_period_us(0.5), (5_000, 10_000));
-        assert_eq!(quota_and_period_us(0.1), (1_000, 10_000));
-        assert_eq!(quota_and_period_us(0.08), (1_000, 12_500));
-        assert_eq!(quota_and_period_us(1e-9), (1_000, 1_000_000));
+        assert_eq!(quota_and_period_us(0.5, PERIOD_US), (5_000, 10_000));
+        assert_eq!(quota_and_period_us(0.1, PERIOD_US), (1_000, 10_000));
+        assert_eq!(quota_and_period_us(0.08, PERIOD_US), (1_000, 12_500));
+        assert_eq!(quota_and_period_us(0.08, 100_000), (8_000, 100_000));
+        assert_eq!(quota_and_period_us(1e-9, PERIOD_US), (1_000, 1_000_000));
     }
 
     proptest! {
         #[test]
-        fn the_kernel_takes_them_and_they_give_what_was_asked_for(cpus in 0.001f64..64.0) {
-            let (quota_us, period_us) = quota_and_period_us(cpus);
+        fn the_kernel_takes_them_and_they_give_what_was_asked_for(cpus in 0.001f64..64.0, period_us in 10_000u64..1_000_000) {
+            let (quota_us, period_us) = quota_and_period_us(cpus, period_us);
             prop_assert!(quota_us >= QUOTA_US_MIN && (QUOTA_US_MIN..=PERIOD_US_MAX).contains(&period_us));
             prop_assert!((quota_us as f64 / period_us as f64 - cpus).abs() <= 1.0 / PERIOD_US as f64);
         }

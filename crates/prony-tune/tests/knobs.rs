@@ -140,6 +140,14 @@ fn needs_root_slowing_takes_a_group_of_its_own_when_it_must() {
     undo(&journal, slowed.applied.id).unwrap();
     assert_eq!(stage.snapshot(), before);
 
+    let limit = apply(&stage.ctx(), &knob("cgroup.cpu_quota", "0.05"), &journal).unwrap();
+    let slowed = slow::cpu(&stage.ctx(), 0.04, &journal).unwrap();
+    assert_eq!(slowed.cpus, 0.04);
+    assert!(!slowed.applied.change.diff.contains("cfs_period_us"), "it stays: {}", slowed.applied.change.diff);
+    undo(&journal, slowed.applied.id).unwrap();
+    undo(&journal, limit.id).unwrap();
+    assert_eq!(stage.snapshot(), before);
+
     let mut stranger = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     let quota = read(&stage.ctx(), &knob("cgroup.cpu_quota", "").id).unwrap();
     assert_eq!(quota, "max");
@@ -147,7 +155,7 @@ fn needs_root_slowing_takes_a_group_of_its_own_when_it_must() {
     let group = group.lines().find_map(|l| l.split_once(":cpu:")).unwrap().1.to_string();
     fs::write(format!("/sys/fs/cgroup/cpu{group}/cgroup.procs"), stranger.id().to_string()).unwrap();
     let slowed = slow::cpu(&stage.ctx(), 0.0001, &journal).unwrap();
-    assert_eq!(slowed.cpus, 0.1, "the smallest that the kernel allows");
+    assert_eq!(slowed.cpus, 0.001, "the smallest that the kernel allows");
     let inside = fs::read_to_string(format!("/proc/{}/cgroup", stage.master)).unwrap();
     assert!(inside.contains("prony-lb-"), "{inside}");
     assert!(!fs::read_to_string(format!("/proc/{}/cgroup", stranger.id())).unwrap().contains("prony-lb-"));

@@ -1,10 +1,11 @@
 //! # Bad upstream
 //!
-//! One of several servers behind a proxy fails, or is far slower than its siblings.
+//! A server cannot be reached, or one of several behind a proxy fails, or is far slower than its siblings.
 //!
 //! ## What it sees
 //! For each server: how often the proxy tried it and how often that failed (access log with `$upstream_addr`, HAProxy's
-//! counters), complaints of the error log that name it, and how long requests stay there; all beside its siblings.
+//! counters), complaints of the error log that name it, and how long requests stay there; all beside its siblings. And connects to it
+//! that wait for an answer (sockets of its callers in SYN_SENT) while no connection to it stands.
 //!
 //! ## Why it limits
 //! The proxy goes on sending it a share of the requests: they fail, or wait, and in a closed loop they hold clients
@@ -14,7 +15,7 @@
 //! The share of the requests that fail there, or of the requests in flight that stay there.
 //!
 //! ## What it is not
-//! Servers that are all alike: then the cause is what they share. A server whose CPU is full, or that a quota stops.
+//! Servers that are all alike and answer: then the cause is what they share. A full accept queue: it lets some in. A server whose CPU is full, or that a quota stops.
 //! Loss of packets on its link.
 //!
 //! ## Fix
@@ -31,8 +32,8 @@ use crate::cause::{
 use crate::facts::{Fact, Hop};
 use crate::sessions::dose_of_wait;
 use prony_model::metric::{
-    ERROR_LOG_UPSTREAM, HAPROXY_CONNECT_ERRORS, HAPROXY_FAILURES, HAPROXY_REQUESTS, HAPROXY_RESPONSE_ERRORS,
-    LOOK_UPSTREAM_FAILURES, LOOK_UPSTREAM_TRIES,
+    CONN_CONNECTING, CONN_OUT, ERROR_LOG_UPSTREAM, HAPROXY_CONNECT_ERRORS, HAPROXY_FAILURES, HAPROXY_REQUESTS,
+    HAPROXY_RESPONSE_ERRORS, LOOK_UPSTREAM_FAILURES, LOOK_UPSTREAM_TRIES,
 };
 use prony_model::{Gap, Level, Metric};
 
@@ -54,15 +55,23 @@ const WORSE: f64 = 4.0;
 const WAIT_MS: f64 = 3.0;
 /// Share of the requests below which it does not matter. A guess.
 const SHARE_MIN: f64 = 0.02;
+/// Connections to a server, from which it lets somebody in. A guess: half of one.
+const STANDING: f64 = 0.5;
 /// The same for requests that wait. A guess.
 const WAIT_SHARE_MIN: f64 = 0.1;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let siblings: Vec<Hop<'_>> = hop.siblings().into_iter().filter(|h| h.name != hop.name).collect();
     let callers = hop.run.stack.callers(hop.name);
-    let (Some(caller), false) = (callers.first().map(|name| hop.other(name)), siblings.is_empty()) else {
-        return does_not_apply(hop, "has no sibling");
+    let Some(caller) = callers.first().map(|name| hop.other(name)) else {
+        return does_not_apply(hop, "is not called by another host");
     };
+    if let Some(finding) = is_out_of_reach(hop, &caller) {
+        return finding.fires();
+    }
+    if siblings.is_empty() {
+        return does_not_apply(hop, "has no sibling");
+    }
     if let Some(finding) = fails(hop, &siblings, &caller)? {
         return finding.fires();
     }
@@ -129,6 +138,29 @@ fn fails(hop: &Hop<'_>, siblings: &[Hop<'_>], caller: &Hop<'_>) -> Result<Option
     ))
 }
 
+/// Connects to it wait for an answer, and no connection to it stands.
+fn is_out_of_reach(hop: &Hop<'_>, caller: &Hop<'_>) -> Option<Finding> {
+    let connecting = caller.fact("connects without an answer", "", |r| r.towards(&CONN_CONNECTING, hop)).ok()?;
+    let at = caller.at(Level::At).ok()?;
+    let share = (connecting.value / at.in_flight().ok()?).min(1.0);
+    if share < WAIT_SHARE_MIN || at.towards(&CONN_OUT, hop).is_ok_and(|standing| standing >= STANDING) {
+        return None;
+    }
+    let claim = format!(
+        "{} does not answer: {:.0} connects of {} wait for it, and no connection stands",
+        hop.name, connecting.value, caller.name
+    );
+    let border = WAIT_SHARE_MIN * at.in_flight().ok()?;
+    Some(
+        Finding::new(connecting, border, "guess", &claim, share)
+            .and(caller.fact("connections that stand", "", |r| r.towards(&CONN_OUT, hop)), "nobody gets through")
+            .mend("bring it back, or take it out of the upstream; a shorter connect timeout, health checks", None)
+            .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
+            .rising(caller.fact("connects without an answer", "", |r| r.towards(&CONN_CONNECTING, hop)))
+            .tested_by(Dose::Untestable("prony takes no server out of an upstream")),
+    )
+}
+
 fn slow(hop: &Hop<'_>, siblings: &[Hop<'_>]) -> Result<Judgement, Gap> {
     let wait = |h: &Hop<'_>| h.fact("own wait per request", "ms", |r| Ok(r.staying()? / r.requests()? * 1e3));
     let own = wait(hop)?;
@@ -189,6 +221,19 @@ mod tests {
         let lab = Lab::healthy().throughput(1_500.0).cpu("0", 0.05, 0.05, 0.02).cpu("1", 0.05, 0.03, 0.02);
         let lab = lab.per_second("s1", &prony_model::metric::TCP_IN_SEGMENTS, "", 2_250.0);
         lab.per_second("s2", &prony_model::metric::TCP_IN_SEGMENTS, "", 2_250.0).gauge("s2", &CONN_IN_BUSY, "80", busy)
+    }
+
+    #[test]
+    fn a_server_that_answers_no_connect_is_out_of_reach() {
+        let lab = |connecting: f64, standing: f64| {
+            let lab = waiting(0.0).gauge("lb", &CONN_CONNECTING, "10.77.0.12:80", connecting);
+            lab.gauge("lb", &CONN_OUT, "10.77.0.12:80", standing)
+        };
+        let found = finding(CAUSE.id, "s2", &lab(48.0, 0.0)).unwrap();
+        assert!((found.score - 0.75).abs() < 0.01 && found.summary.contains("48 connects"), "{found:#?}");
+        assert_eq!(score(CAUSE.id, "s1", &lab(48.0, 0.0)), 0.0, "its sibling is well");
+        assert_eq!(score(CAUSE.id, "s2", &lab(48.0, 3.0)), 0.0, "a full queue lets some in");
+        assert_eq!(score(CAUSE.id, "s2", &lab(6.0, 0.0)), 0.0, "border: a tenth of the requests in flight");
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(super) const CAUSE: Cause = Cause {
 /// Accepted connections per request from which they count as short. A guess: ramp-up and health checks stay far below.
 const OPENS_PER_REQUEST: f64 = 0.2;
 /// Requests after which a connection may close. A guess: rarer than anything that a run counts.
-const REQUESTS: &str = "100000";
+pub(super) const REQUESTS: &str = "100000";
 /// How long it may be idle: nginx's own default.
 pub(super) const TIMEOUT: &str = "75s";
 /// Below this share of the limit it does not matter. Cited: catalogue row 2 lets 2 % of the time pass.

@@ -20,12 +20,12 @@
 //! without TLS: then there is no cryptography in the profile.
 //!
 //! ## Fix
-//! Kept connections (knob `nginx.keepalive_timeout`), a session cache or tickets (`ssl_session_cache`), an ECDSA key instead of RSA.
+//! Kept connections (knobs `nginx.keepalive_timeout`, `nginx.keepalive_requests`), a session cache or tickets (`ssl_session_cache`), an ECDSA key instead of RSA.
 //!
 //! ## References
 //! nginx `ngx_http_ssl_module`, directive `ssl_session_cache`; RFC 8446 section 2.2 (resumption).
 
-use super::client_connections_short::TIMEOUT;
+use super::client_connections_short::{REQUESTS, TIMEOUT};
 use super::compression_cpu::dose;
 use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, nginx_knob, predicted_gain, ruled_out};
 use crate::facts::{Hop, Reader};
@@ -73,6 +73,8 @@ const OPENS_PER_REQUEST: f64 = 0.02;
 /// The most that a handshake may cost, in milliseconds of CPU: where its share of the cryptography is more, that is something else. A
 /// guess: several times a signature by an RSA key of 4,096 bits (2 to 6 ms by `openssl speed rsa4096`).
 const HANDSHAKE_MS_MAX: f64 = 20.0;
+/// Connections per request below which one ends because so many requests came, and not because none is kept. A guess.
+const AFTER_SEVERAL: f64 = 0.5;
 /// Share of the limit below which they do not matter. A guess: 5 %.
 const SHARE_MIN: f64 = 0.05;
 /// Nanoseconds to encipher a byte. Cited: `openssl speed -evp aes-256-gcm` gives 2 GB/s and more on a core with AES
@@ -111,13 +113,17 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     );
     // How long a client's connection lasts is the server's to say; of a connection to an upstream it is not.
     let by_clients = at.sum(&TCP_PASSIVE_OPENS)? >= at.sum(&TCP_ACTIVE_OPENS)?;
-    let keeping = nginx_knob(hop, KnobId::NginxDirective(NginxDirective::KeepaliveTimeout), TIMEOUT);
+    let (directive, value) = match opens.value < AFTER_SEVERAL {
+        true => (NginxDirective::KeepaliveRequests, REQUESTS),
+        false => (NginxDirective::KeepaliveTimeout, TIMEOUT),
+    };
+    let keeping = nginx_knob(hop, KnobId::NginxDirective(directive), value);
     Finding::new(opens, OPENS_PER_REQUEST, "guess", &claim, share)
         .and(Ok(seen), "cryptography, less what enciphering the bytes costs")
         .and(profile.us_per_request("TLS handshakes", handshakes), "what handshakes cost each request")
         .and(Ok(all), "share of libcrypto, libssl and the like")
         .mend(
-            "keep client connections (keepalive_timeout), resume sessions (ssl_session_cache, ssl_session_tickets), and use \
+            "keep client connections (keepalive_timeout, keepalive_requests), resume sessions (ssl_session_cache, ssl_session_tickets), and use \
              an ECDSA key",
             keeping.filter(|_| by_clients),
         )

@@ -101,6 +101,11 @@ impl Quota {
         self.quota_us.map(|quota| quota as f64 / self.period_us as f64)
     }
 
+    /// The period of the limit; none: no limit.
+    pub fn period_us_in_force(&self) -> Option<u64> {
+        self.quota_us.map(|_| self.period_us)
+    }
+
     /// As a person writes it.
     pub fn text(&self) -> String {
         self.cpus().map_or("max".to_string(), |cpus| cpus.to_string())
