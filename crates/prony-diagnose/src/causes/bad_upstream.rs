@@ -33,7 +33,7 @@ use crate::facts::{Fact, Hop};
 use crate::sessions::dose_of_wait;
 use prony_model::metric::{
     CONN_CONNECTING, CONN_OUT, ERROR_LOG_UPSTREAM, HAPROXY_CONNECT_ERRORS, HAPROXY_FAILURES, HAPROXY_REQUESTS,
-    HAPROXY_RESPONSE_ERRORS, LOOK_UPSTREAM_FAILURES, LOOK_UPSTREAM_TRIES,
+    HAPROXY_RESPONSE_ERRORS, LOOK_UPSTREAM_FAILURES, LOOK_UPSTREAM_TRIES, TCP_PASSIVE_OPENS,
 };
 use prony_model::{Gap, Level, Metric};
 
@@ -55,10 +55,12 @@ const WORSE: f64 = 4.0;
 const WAIT_MS: f64 = 3.0;
 /// Share of the requests below which it does not matter. A guess.
 const SHARE_MIN: f64 = 0.02;
-/// Connections to a server, from which it lets somebody in. A guess: half of one.
-const STANDING: f64 = 0.5;
 /// The same for requests that wait. A guess.
 const WAIT_SHARE_MIN: f64 = 0.1;
+/// Connections to a server, from which it lets somebody in. A guess: half of one.
+const STANDING: f64 = 0.5;
+/// Seconds to connect, from which nobody is let in. A guess: a SYN that finds a full queue is sent again after 1 s and 3 s (RFC 6298).
+const CONNECT_S: f64 = 4.0;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let siblings: Vec<Hop<'_>> = hop.siblings().into_iter().filter(|h| h.name != hop.name).collect();
@@ -143,7 +145,10 @@ fn is_out_of_reach(hop: &Hop<'_>, caller: &Hop<'_>) -> Option<Finding> {
     let connecting = caller.fact("connects without an answer", "", |r| r.towards(&CONN_CONNECTING, hop)).ok()?;
     let at = caller.at(Level::At).ok()?;
     let share = (connecting.value / at.in_flight().ok()?).min(1.0);
-    if share < WAIT_SHARE_MIN || at.towards(&CONN_OUT, hop).is_ok_and(|standing| standing >= STANDING) {
+    let stands = at.towards(&CONN_OUT, hop).is_ok_and(|standing| standing >= STANDING);
+    // Little's law: so many connect at a time, so many get through per second. Short connections hardly stand at all.
+    let accepted_per_s = at.of(hop).sum(&TCP_PASSIVE_OPENS).unwrap_or(0.0);
+    if share < WAIT_SHARE_MIN || stands || connecting.value < accepted_per_s * CONNECT_S {
         return None;
     }
     let claim = format!(
@@ -232,7 +237,9 @@ mod tests {
         let found = finding(CAUSE.id, "s2", &lab(48.0, 0.0)).unwrap();
         assert!((found.score - 0.75).abs() < 0.01 && found.summary.contains("48 connects"), "{found:#?}");
         assert_eq!(score(CAUSE.id, "s1", &lab(48.0, 0.0)), 0.0, "its sibling is well");
-        assert_eq!(score(CAUSE.id, "s2", &lab(48.0, 3.0)), 0.0, "a full queue lets some in");
+        assert_eq!(score(CAUSE.id, "s2", &lab(48.0, 3.0)), 0.0, "connections that were there before go on");
+        let queue = lab(48.0, 0.1).per_second("s2", &TCP_PASSIVE_OPENS, "", 30.0);
+        assert_eq!(score(CAUSE.id, "s2", &queue), 0.0, "a full queue lets some in");
         assert_eq!(score(CAUSE.id, "s2", &lab(6.0, 0.0)), 0.0, "border: a tenth of the requests in flight");
     }
 

@@ -103,7 +103,8 @@ fn searching(hop: &Hop<'_>) -> Option<Finding> {
         format!("{} spends {:.0} % of its CPU time on the search for a free local port", hop.name, part * 100.0);
     let finding =
         Finding::new(profile.fact("the search for a free local port", part), SEARCH_MIN, "guess", &claim, share);
-    Some(finding.rising(hop.summary(&SOCK_TIME_WAIT)))
+    // What waits in TIME_WAIT outlasts the levels; the work is of each.
+    Some(finding.rising(profile.cpus("the search for a free local port", part)))
 }
 
 /// Ports are used up; or what rules that out.
