@@ -326,7 +326,10 @@ impl<'a> Reader<'a> {
             Ok(all) if all.iter().sum::<f64>() > 0.0 => Ok(x * received(&self.hop)? / all.iter().sum::<f64>()),
             Ok(_) | Err(_) => Ok(x / siblings.len().max(1) as f64),
         }
-        .and_then(|r| if r > 0.0 { Ok(r) } else { Err(self.gap(&TCP_IN_SEGMENTS)) })
+        .and_then(|r| match r > 0.0 {
+            true => Ok(r),
+            false => Err(Gap::new(TCP_IN_SEGMENTS.name, self.hop.name, "nothing came to it during the trial")),
+        })
     }
 
     /// Requests in flight (Little's law: N = X R), as the generator saw them.

@@ -67,7 +67,7 @@ pub(crate) fn make(ground: &Ground, id: &LabId, plan: &Plan, state: &mut State) 
         steering(id, host)?;
         filter(id, host)?;
     }
-    loss(id, plan)
+    Ok(())
 }
 
 fn namespace(id: &LabId, host: &str, state: &mut State) -> Result<(), LabError> {
@@ -295,14 +295,20 @@ fn steering(id: &LabId, host: &PlannedHost) -> Result<(), LabError> {
     tool::run(IP, &["netns", "exec", &netns_name(id, &host.name), "sh", "-c", &write, mask], "")
 }
 
-fn loss(id: &LabId, plan: &Plan) -> Result<(), LabError> {
+/// Lets links lose packets. Done last: over a link that loses all of them nobody could see that a server answers.
+pub(crate) fn lose(id: &LabId, plan: &Plan) -> Result<(), LabError> {
     let mut rules = String::new();
     for host in &plan.hosts {
         let (port, link) = (port_name(&host.name), &host.lab.link);
         for (side, loss) in [("iifname", link.sending().loss), ("oifname", link.receiving().loss)] {
             let Some(loss) = loss else { continue };
             let of_million = (loss.0 * 1e6).round() as u64;
-            rules += &format!("  {side} \"{port}\" numgen random mod 1000000 < {of_million} counter drop\n");
+            // nft takes no comparison that always holds.
+            let chance = match of_million < 1_000_000 {
+                true => format!(" numgen random mod 1000000 < {of_million}"),
+                false => String::new(),
+            };
+            rules += &format!("  {side} \"{port}\"{chance} counter drop\n");
         }
     }
     if rules.is_empty() {

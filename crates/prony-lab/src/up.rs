@@ -24,6 +24,7 @@ pub(crate) fn up(
     let (id, mut state) = State::claim(ground, &stack.name)?;
     let made = make(ground, &id, &plan, &mut state, progress)
         .and_then(|()| wait_for_answers(ground, &id, &plan, answer_within))
+        .and_then(|()| network::lose(&id, &plan))
         .and_then(|()| state.enter(Stage::Up));
     match made {
         Ok(()) => {

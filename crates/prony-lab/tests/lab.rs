@@ -77,6 +77,20 @@ fn get(lab: &UpLab, host: &str, url: &str) -> String {
 }
 
 #[test]
+fn needs_root_a_link_may_lose_everything() {
+    if lacks_root() {
+        return;
+    }
+    let lab = bring_up_with("proxy", "[lab.host.s1.link]\nloss = \"100%\"\n");
+    let answers = |server: &str| {
+        let url = format!("http://{}/1232", lab.stack.host[server].addr.as_deref().unwrap());
+        inside(&lab, "lb", &["curl", "-s", "-o", "/dev/null", "-m", "1", "-w", "%{http_code}", &url])
+    };
+    assert_eq!((answers("s1").as_str(), answers("s2").as_str()), ("000", "200"));
+    down(&lab.id).unwrap();
+}
+
+#[test]
 fn needs_root_the_proxy_lab_serves_every_file() {
     if lacks_root() {
         return;

@@ -68,7 +68,17 @@ pub(crate) fn seen(run: &Run) -> Option<CellSeen> {
 pub fn seen_of_search(run: &Run, find: Find, cell: u32, repeat: u32) -> CellSeen {
     let empty = CellSeen { cell, repeat, note: "nothing was searched".to_string(), ..CellSeen::default() };
     let Some(report) = &run.limit else { return empty };
-    let (value, low, high) = answer(report, find);
+    let (value, low, high) = match report.verdict {
+        // What a server carried before it went away is no answer.
+        LimitVerdict::Died | LimitVerdict::Flapping => (None, None, None),
+        LimitVerdict::Found
+        | LimitVerdict::Wide
+        | LimitVerdict::NothingHolds
+        | LimitVerdict::GeneratorLimited
+        | LimitVerdict::Unsteady
+        | LimitVerdict::NothingServed
+        | LimitVerdict::Open => answer(report, find),
+    };
     let fine = report.verdict == LimitVerdict::Found;
     CellSeen {
         value,
@@ -249,5 +259,8 @@ mod tests {
         assert_eq!((seen.value, seen.low, seen.high), (Some(10.0), Some(9.0), Some(11.0)));
         assert_eq!(seen.note, "the search ended wide");
         assert_eq!(seen_of_search(&run, Find::LimitWithinSlo, 2, 0).value, None);
+        run.limit.as_mut().unwrap().verdict = LimitVerdict::Flapping;
+        let gone = seen_of_search(&run, Find::Limit, 2, 0);
+        assert_eq!((gone.value, gone.low, gone.note.as_str()), (None, None, "the search ended flapping"));
     }
 }

@@ -44,13 +44,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let result = result(&planned, &keep);
     // What was measured is shown whatever happened then.
     if ended.is_ok() || !keep.seen().is_empty() {
-        show(args, &result, keep.folder())?;
+        show(args, &result, &keep)?;
     }
     match ended {
         Ok(runner::Ended::Done) => {
             // A page of half an experiment would look like one of a whole.
             if let Some(path) = &args.md {
-                page::write(args, &result, path)?;
+                page::write(args, &result, keep.kept_ms(), path)?;
             }
             Ok(exit(&result))
         }
@@ -81,10 +81,11 @@ fn result(planned: &Planned, keep: &Keep) -> ExperimentResult {
     conclude(&planned.experiment, &seen, ran)
 }
 
-fn show(args: &RunArgs, result: &ExperimentResult, folder: &Path) -> Result<()> {
+fn show(args: &RunArgs, result: &ExperimentResult, keep: &Keep) -> Result<()> {
+    let folder = keep.folder();
     let style = if std::io::stdout().is_terminal() { Style::Ansi } else { Style::Plain };
     print(&if args.json { shown::json(result) } else { shown::text(result, style) });
-    page::write(args, result, &folder.join("result.md"))?;
+    page::write(args, result, keep.kept_ms(), &folder.join("result.md"))?;
     write(&folder.join("result.json"), &shown::json(result))?;
     if !args.json {
         print(&format!("\nkept in {}", folder.display()));

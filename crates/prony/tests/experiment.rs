@@ -7,7 +7,7 @@ use prony::{alone, experiments, prony, prony_at, root, scratch};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 const SHORT: &str = r#"
 name = "short"
@@ -219,6 +219,12 @@ fn needs_root_a_killed_experiment_goes_on_and_leaves_nothing_changed() {
     assert_ne!(result["claims"][0]["allowed"], "not-as-expected");
     let page = std::fs::read_to_string(out.join("result.md")).expect("the page is written");
     assert!(page.contains("result.svg") && out.join("result.svg").exists(), "{page}");
+    // Drawn again from what is kept, it tells when that was measured.
+    let kept = std::fs::File::options().append(true).open(&cells).expect("the cells are kept");
+    kept.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)).expect("the file is ours");
+    assert_eq!(prony_at(folder.path(), &words).code, 0);
+    let again = std::fs::read_to_string(out.join("result.md")).expect("the page is written");
+    assert!(again.contains("2023-11-14"), "{again}");
     assert!(prony_at(folder.path(), &["undo"]).out.contains("nothing is left changed"));
     // Other cells are never mixed in.
     let other = prony_at(folder.path(), &[&words[..], &["--repeats", "4"]].concat());

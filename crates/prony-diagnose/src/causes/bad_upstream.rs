@@ -4,8 +4,8 @@
 //!
 //! ## What it sees
 //! For each server: how often the proxy tried it and how often that failed (access log with `$upstream_addr`, HAProxy's
-//! counters), complaints of the error log that name it, and how long requests stay there; all beside its siblings. And connects to it
-//! that wait for an answer (sockets of its callers in SYN_SENT) while no connection to it stands.
+//! counters), complaints of the error log that name it, and how long requests stay there; all beside its siblings. And
+//! connects to it that wait for an answer (sockets of its callers in SYN_SENT) while no connection to it stands.
 //!
 //! ## Why it limits
 //! The proxy goes on sending it a share of the requests: they fail, or wait, and in a closed loop they hold clients
@@ -15,8 +15,8 @@
 //! The share of the requests that fail there, or of the requests in flight that stay there.
 //!
 //! ## What it is not
-//! Servers that are all alike and answer: then the cause is what they share. A full accept queue: it lets some in. A server whose CPU is full, or that a quota stops.
-//! Loss of packets on its link.
+//! Servers that are all alike and answer: then the cause is what they share. A full accept queue: it lets some in. A server
+//! whose CPU is full, or that a quota stops. Loss of packets on its link.
 //!
 //! ## Fix
 //! Take it out of the upstream; health checks, `max_fails` and `fail_timeout`; mend it.

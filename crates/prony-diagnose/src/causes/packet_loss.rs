@@ -17,7 +17,8 @@
 //! that link: what stands behind a lost segment waits as long.
 //!
 //! ## What it is not
-//! Packets that a host drops in a queue of its own, which it counts: then that queue is the cause. A full link that
+//! Data of which nothing gets through, however often it is sent: a path MTU black hole. Packets that a host drops in a
+//! queue of its own, which it counts: then that queue is the cause. A full link that
 //! drops: then `bandwidth-bound` explains more. One retransmit in ten thousand: normal life. Segments sent again
 //! that the receiver had already (DSACK): a busy host acknowledges late, and nothing was lost.
 //!
@@ -27,6 +28,7 @@
 //! ## References
 //! RFC 6298; Linux `tcp_schedule_loss_probe`; snmp_counter.rst: TCPOrigDataSent is the right denominator.
 
+use super::path_mtu_blackhole;
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_of_share, gain_until_full, hosts_of,
     ruled_out,
@@ -63,6 +65,14 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let share = (hop.at(Level::At)?.retransmit_stall()? / hop.at(Level::At)?.in_flight()?).min(1.0);
     if share < SHARE_MIN {
         return ruled_out(&loss, LOSS, ORIGIN, "segments are sent again, but requests hardly wait for it");
+    }
+    if path_mtu_blackhole::is_in_vain(hop) {
+        return ruled_out(
+            &loss,
+            LOSS,
+            ORIGIN,
+            "nearly all is sent again, and again in vain: nothing is lost by chance",
+        );
     }
     if let Some(place) = dropped_at_home(hop) {
         let claim = format!("{place} itself drops about as many packets, in a queue of its own");
@@ -120,7 +130,7 @@ fn on_the_links_of(hop: &Hop<'_>) -> f64 {
 }
 
 /// Data segments sent again per data segment sent, without those that had not been lost (DSACK).
-fn loss_ratio(hop: &Hop<'_>) -> Result<Fact, Gap> {
+pub(super) fn loss_ratio(hop: &Hop<'_>) -> Result<Fact, Gap> {
     hop.fact("tcp.retransmits / tcp.original_sent", "share", |r| {
         let needless = r.sum(&TCP_SYN_RETRANSMITS).unwrap_or(0.0) + r.sum(&TCP_DSACK_RECEIVED).unwrap_or(0.0);
         let again = r.sum(&TCP_RETRANSMITS)? - needless;
@@ -170,7 +180,7 @@ mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
     use prony_model::metric::{
-        SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_REQUESTS, SPLIT_RESIDENCE, SPLIT_TIMED, SPLIT_UPSTREAM,
+        CONN_STUCK, SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_REQUESTS, SPLIT_RESIDENCE, SPLIT_TIMED, SPLIT_UPSTREAM,
     };
     use proptest::prelude::*;
 
@@ -182,6 +192,20 @@ mod tests {
             "",
             226.0,
         )
+    }
+
+    #[test]
+    fn what_never_gets_through_is_not_lost_by_chance() {
+        let all = |stuck: f64| {
+            let lab = Lab::healthy().throughput(32.0).cpu("0", 0.01, 0.01, 0.0).cpu("1", 0.01, 0.01, 0.0);
+            let lab = lab.per_second("s1", &TCP_ORIGINAL_SENT, "", 60.0).per_second("s1", &TCP_RETRANSMITS, "", 55.0);
+            lab.gauge("s1", &CONN_STUCK, "80", stuck)
+        };
+        let both = |stuck| (score(CAUSE.id, "s1", &all(stuck)), score("path-mtu-blackhole", "s1", &all(stuck)));
+        let (loss, hole) = both(7.0);
+        assert!(loss == 0.0 && hole > 0.15, "{loss} {hole}: what waits for the timer counts, not only 7 of 64");
+        let (loss, hole) = both(0.0);
+        assert!(loss > 0.15 && hole == 0.0, "{loss} {hole}");
     }
 
     #[test]

@@ -22,6 +22,7 @@
 //! ## References
 //! RFC 2923 section 2.1; RFC 4821; Linux Documentation/networking/ip-sysctl.rst tcp_mtu_probing.
 
+use super::packet_loss::loss_ratio;
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, knob, ruled_out,
 };
@@ -42,6 +43,18 @@ pub(super) const CAUSE: Cause = Cause {
 /// Share of the requests in flight that must be stuck. A guess: one in twenty.
 const STUCK: f64 = 0.05;
 
+/// Segments sent again per segment sent, from which chance does not explain it. A guess: at random half of all lost let hardly a
+/// connection live.
+const IN_VAIN: f64 = 0.5;
+
+/// Whether nearly all that the hop sends is sent again, and connections stay stuck with it.
+pub(super) fn is_in_vain(hop: &Hop<'_>) -> bool {
+    let lost = loss_ratio(hop).is_ok_and(|loss| loss.value >= IN_VAIN);
+    let at = || hop.at(Level::At).ok();
+    let stuck = at().and_then(|r| Some((r.sum(&CONN_STUCK).ok()?, r.in_flight().ok()?)));
+    lost && stuck.is_some_and(|(some, all)| some >= 1.0 && some >= STUCK * all)
+}
+
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     // On average so many; a fraction of one is a connection that was stuck for a moment.
     let stuck =
@@ -50,7 +63,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if stuck.value < STUCK || some < 1.0 {
         return ruled_out(&stuck, STUCK, "guess", "no connection sends the same data in vain");
     }
-    let share = stuck.value;
+    // Connections that clients give up soon do not live to be sent to three times: what waits for the timer counts then.
+    let waits =
+        if is_in_vain(hop) { hop.at(Level::At)?.retransmit_stall()? / hop.at(Level::At)?.in_flight()? } else { 0.0 };
+    let share = stuck.value.max(waits).min(1.0);
     let claim = format!("{some:.0} connections of {} send the same data again and again in vain", hop.name);
     let mut finding = Finding::new(stuck, STUCK, "guess", &claim, share)
         .and(hop.summary(&TCP_TIMEOUTS), "retransmission timeouts per second")

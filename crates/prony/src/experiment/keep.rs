@@ -78,8 +78,11 @@ impl Keep {
         }
         let file = OpenOptions::new().append(true).open(&path);
         let file = file.with_context(|| format!("cannot write {}", path.display()))?;
-        // What stands behind the last line was being written when the run was killed.
-        file.set_len(whole).with_context(|| format!("cannot mend {}", path.display()))?;
+        let long = file.metadata().with_context(|| format!("cannot read {}", path.display()))?.len();
+        // What stands behind the last line was being written when the run was killed. Without it nothing is touched, the time included.
+        if long > whole {
+            file.set_len(whole).with_context(|| format!("cannot mend {}", path.display()))?;
+        }
         Ok(Self { folder, file, seed: header.seed, seen })
     }
 
@@ -97,6 +100,13 @@ impl Keep {
 
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// When the last cell was kept, in milliseconds since 1970; now where the disk does not say.
+    pub fn kept_ms(&self) -> u64 {
+        let changed = self.file.metadata().and_then(|file| file.modified()).ok();
+        let since = changed.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        since.map_or_else(measure::now_ms, |since| since.as_millis() as u64)
     }
 
     pub fn seed(&self) -> u64 {

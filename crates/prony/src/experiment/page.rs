@@ -5,19 +5,22 @@
 use crate::cli::RunArgs;
 use crate::{origin, output};
 use anyhow::Result;
+use prony_model::Utc;
 use prony_model::experiment::ExperimentResult;
 use prony_report::experiment::{markdown, svg};
+use prony_report::origin::Origin;
 use std::path::Path;
 
-/// Writes the page and its picture.
-pub(super) fn write(args: &RunArgs, result: &ExperimentResult, path: &Path) -> Result<()> {
+/// Writes the page and its picture. `at_ms`: when the last of its figures was measured, in milliseconds since 1970.
+pub(super) fn write(args: &RunArgs, result: &ExperimentResult, at_ms: u64, path: &Path) -> Result<()> {
     let picture = path.with_extension("svg");
     let drawn = svg(result);
     if let Some(svg) = &drawn {
         output::write(&picture, svg)?;
     }
     let name = picture.file_name().map(|name| name.to_string_lossy().into_owned());
-    output::write(path, &markdown(result, name.as_deref().filter(|_| drawn.is_some()), &origin::of(command(args))))
+    let origin = Origin { at: Utc::from_unix_ms(at_ms).to_string(), ..origin::of(command(args)) };
+    output::write(path, &markdown(result, name.as_deref().filter(|_| drawn.is_some()), &origin))
 }
 
 /// As somebody would type it again, without where its cells and pages go.
