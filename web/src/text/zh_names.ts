@@ -255,6 +255,7 @@ export const names: Names = {
   "times a receiver had no room": "接收方窗口为零的次数",
   "times a receive buffer was too small": "接收缓冲区不足的次数",
   "shortest round trip": "最短往返时间",
+  "connects without an answer": "未获应答的连接请求",
   "connections that send in vain": "发送无果的连接",
   "connections that hold a small rest back": "压住小尾包的连接",
   "time that the receiver had no room": "接收方没有空间的时间",
