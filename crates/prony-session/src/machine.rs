@@ -300,9 +300,11 @@ impl Session {
         if let Some(again) = levels::again(&self.run) {
             self.queue.push_front(again);
         }
-        if let Some(change) = levels::has_changed(&self.run).filter(|_| self.stage == Stage::Levels) {
-            self.read_again(change);
+        if let Some(at) = levels::in_the_state_that_followed(&self.run).filter(|_| self.stage == Stage::Levels) {
+            self.stage = Stage::AtTheLimit;
+            self.queue = [at].into();
         }
+        levels::has_changed(&self.run).into_iter().for_each(|gap| self.miss(gap));
         if !self.looks_next() {
             self.events.extend(cells::seen(&self.run).map(|seen| Event::CellDone { seen: Box::new(seen) }));
         }
@@ -311,13 +313,6 @@ impl Session {
             Some(reason) => self.stop(RunEnd::Failed { reason }),
             None => {}
         }
-    }
-
-    /// Goes back to the workload as written, because the stack is in another state than it was.
-    fn read_again(&mut self, change: String) {
-        self.miss(Gap::new("steady state", "", change));
-        self.stage = Stage::AtTheLimit;
-        self.queue = [levels::at(&self.base, &self.effort)].into();
     }
 
     /// Whether a stack that answered nothing is one to diagnose: it takes connections, and closes them or leaves their requests lying, and
