@@ -17,7 +17,8 @@
 //! stuck, small requests too.
 //!
 //! ## Fix
-//! The same MTU along the way, MSS clamping at the border, `net.ipv4.tcp_mtu_probing=1`.
+//! The same MTU along the way, MSS clamping at the border, or probing from the start with small segments
+//! (`net.ipv4.tcp_mtu_probing=2`, `tcp_base_mss`). At 1 it begins only when three timers have run out, and clients may not wait so long.
 //!
 //! ## References
 //! RFC 2923 section 2.1; RFC 4821; Linux Documentation/networking/ip-sysctl.rst tcp_mtu_probing.
@@ -40,6 +41,8 @@ pub(super) const CAUSE: Cause = Cause {
     source: include_str!("path_mtu_blackhole.rs"),
 };
 
+/// Bytes of a segment to begin with. Cited: every IPv4 host takes datagrams of 576 bytes (RFC 1122, 3.3.2); heads need up to 64.
+const BASE_MSS: &str = "512";
 /// Share of the requests in flight that must be stuck. A guess: one in twenty.
 const STUCK: f64 = 0.05;
 
@@ -81,10 +84,14 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     finding
         .mend(
             "let packets of this size through (the same MTU along the way, MSS clamping), or probe for what passes",
-            knob(hop, KnobId::Sysctl("net.ipv4.tcp_mtu_probing".to_string()), "1"),
+            knob(hop, KnobId::Sysctl("net.ipv4.tcp_mtu_probing".to_string()), "2"),
+        )
+        .mend(
+            "begin with segments that pass nearly everywhere, and probe from there",
+            knob(hop, KnobId::Sysctl("net.ipv4.tcp_base_mss".to_string()), BASE_MSS),
         )
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
-        .tested_by(Dose::Removal)
+        .tested_by(Dose::RemovalByAll)
         .rising(hop.fact(CONN_STUCK.name, "", |r| r.sum(&CONN_STUCK)))
         .fires()
 }

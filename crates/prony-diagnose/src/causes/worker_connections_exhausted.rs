@@ -26,7 +26,7 @@ use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, ruled_out,
 };
 use crate::facts::Hop;
-use prony_model::metric::{CONN_IN, ERROR_LOG_NO_WORKER_CONNECTIONS, LISTEN_QUEUE};
+use prony_model::metric::{CONN_IN, ERROR_LOG_NO_WORKER_CONNECTIONS, LISTEN_QUEUE, PROC_DESCRIPTOR_LIMIT};
 use prony_model::{Gap, Knob, KnobId, Level};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -72,16 +72,20 @@ pub(super) fn turned_away(hop: &Hop<'_>) -> Result<f64, Gap> {
     Ok(outside.max(at.trial.result.error_share()))
 }
 
-/// Room for all clients at one worker, twice: to clients and to servers, and as much again.
+/// Room for all clients at one worker, twice: to clients and to servers, and as much again. No more than a worker has file descriptors for.
 fn raised(hop: &Hop<'_>, clients: f64) -> Option<Knob> {
     let number = ((4.0 * clients) as u64).next_power_of_two().max(CONNECTIONS_LEAST);
-    nginx_knob(hop, KnobId::NginxWorkerConnections, number.to_string())
+    let at = hop.at(Level::At).ok()?;
+    let limits =
+        hop.items(&PROC_DESCRIPTOR_LIMIT).into_iter().filter_map(|pid| at.one(&PROC_DESCRIPTOR_LIMIT, pid).ok());
+    let room = limits.fold(f64::INFINITY, f64::min);
+    nginx_knob(hop, KnobId::NginxWorkerConnections, number.min(room as u64).to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Lab, score};
+    use crate::testing::{Lab, finding, score};
     use proptest::prelude::*;
 
     fn lab(held: f64) -> Lab {
@@ -93,6 +97,10 @@ mod tests {
     fn fires_silent_border() {
         assert!((score(CAUSE.id, "lb", &lab(50.0)) - 78.0 / 128.0).abs() < 1e-6);
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
+        let value = |lab: &Lab| finding(CAUSE.id, "lb", lab).unwrap().remedies[0].knob.as_ref().unwrap().value.clone();
+        assert_eq!(value(&lab(50.0)), "1024");
+        let short = lab(50.0).gauge("lb", &PROC_DESCRIPTOR_LIMIT, "4711", 124.0);
+        assert_eq!(value(&short), "124", "no more than a worker has descriptors for");
         let border = lab(50.0).per_second("lb", &ERROR_LOG_NO_WORKER_CONNECTIONS, "", 0.1);
         assert_eq!(score(CAUSE.id, "lb", &border), 0.0);
     }
