@@ -332,9 +332,16 @@ fn pairs(run: &Run, index: usize, of: fn(&LoadResult) -> f64, left_out: &BTreeSe
     };
     let with = run.trials.iter().filter(complete).filter_map(|t| {
         let Purpose::Intervention { index: intervened, pair, arm: Arm::B } = t.purpose else { return None };
-        (intervened as usize == index).then_some((pair, of(&t.result)))
+        (intervened as usize == index).then_some((as_found(pair)?, t))
     });
-    with.filter_map(|(pair, value)| Some((of(&as_found(pair)?.result), value))).collect()
+    // Where clients only gave up, in both, the pair says nothing: not that it makes no difference either.
+    let told = with.filter(|(found, with)| !(hangs(&found.result) && hangs(&with.result)));
+    told.map(|(found, with)| (of(&found.result), of(&with.result))).collect()
+}
+
+/// Nothing came back, and nothing was refused.
+fn hangs(result: &LoadResult) -> bool {
+    result.completed == 0 && result.errors.total() == result.errors.timeout
 }
 
 #[cfg(test)]
@@ -342,8 +349,8 @@ mod tests {
     use super::*;
     use crate::testing::{MadeRun, plan as base};
     use expect_test::{Expect, expect};
-    use prony_model::KnobId;
     use prony_model::metric::CGROUP_USAGE;
+    use prony_model::{ErrorCounts, KnobId};
 
     fn planned(what: InterventionKind, control: bool) -> Intervention {
         Intervention::planned(if control { "s1" } else { "lb" }, what, control, 0.2)
@@ -538,6 +545,28 @@ mod tests {
         let [removal, placebo] = &run.interventions[..] else { panic!("two were planned") };
         assert!(removal.low.unwrap() > 100.0, "{removal:?}");
         assert_eq!((placebo.elasticity, placebo.high), (Some(0.0), Some(0.0)));
+    }
+
+    #[test]
+    fn a_pair_in_which_everything_hangs_says_nothing() {
+        let hung = |pair, arm, timeout, completed| {
+            let errors = ErrorCounts { timeout, ..ErrorCounts::default() };
+            let good_per_s = completed as f64;
+            let result = LoadResult { completed, errors, good_per_s, duration_s: 1.0, ..LoadResult::default() };
+            (Purpose::Intervention { index: 0, pair, arm }, result)
+        };
+        let made = |with: u64| {
+            let mut made = MadeRun { run: run(vec![planned(removal(), false)]) };
+            for pair in 0..6 {
+                for (purpose, result) in [hung(pair, Arm::A, 64, 0), hung(pair, Arm::B, 64, with)] {
+                    made.push(purpose, base(), result);
+                }
+            }
+            conclude(&mut made.run, &Round::default());
+            made.run.interventions[0].clone()
+        };
+        assert_eq!(made(0).elasticity, None, "neither that it helps nor that it does not");
+        assert!(made(50).elasticity.unwrap() > 10.0, "with the remedy it answers");
     }
 
     #[test]

@@ -24,9 +24,7 @@
 //! RFC 2923 section 2.1; RFC 4821; Linux Documentation/networking/ip-sysctl.rst tcp_mtu_probing.
 
 use super::packet_loss::loss_ratio;
-use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, knob, ruled_out,
-};
+use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, knob, ruled_out};
 use crate::facts::Hop;
 use prony_model::metric::{CONN_STUCK, IF_MTU, TCP_MTU_PROBES_FAILED, TCP_TIMEOUTS};
 use prony_model::{Gap, KnobId, Level};
@@ -90,7 +88,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             "begin with segments that pass nearly everywhere, and probe from there",
             knob(hop, KnobId::Sysctl("net.ipv4.tcp_base_mss".to_string()), BASE_MSS),
         )
-        .gaining(Some(gain_of_share(share, gain_until_full(hop))))
+        // What small segments bring is not what a whole path would bring; that they bring nothing does not speak against the hole.
+        .gaining(None)
         .tested_by(Dose::RemovalByAll)
         .rising(hop.fact(CONN_STUCK.name, "", |r| r.sum(&CONN_STUCK)))
         .fires()
