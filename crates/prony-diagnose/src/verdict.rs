@@ -496,8 +496,7 @@ fn without_answer(run: &Run) -> Option<String> {
     /// Share of the requests from which they are no accident. A guess: a stack of no fault loses none.
     const SHARE_MIN: f64 = 0.01;
     let result = &run.level(Level::At)?.result;
-    let errors = &result.errors;
-    let lost = errors.connect + errors.timeout + errors.read + errors.write;
+    let lost = result.errors.unanswered();
     let share = lost as f64 / (lost + result.completed).max(1) as f64;
     (share >= SHARE_MIN).then(|| {
         let place = crowded_place(run).unwrap_or_default();

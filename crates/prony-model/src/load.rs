@@ -260,6 +260,11 @@ impl ErrorCounts {
         self.check += other.check;
     }
 
+    /// Requests that got no answer, because their connection failed or ended, or they were given up.
+    pub fn unanswered(&self) -> u64 {
+        self.connect + self.write + self.read + self.timeout
+    }
+
     /// Requests that failed, whatever the reason.
     pub fn total(&self) -> u64 {
         self.connect

@@ -144,7 +144,8 @@ fn fails(hop: &Hop<'_>, siblings: &[Hop<'_>], caller: &Hop<'_>) -> Result<Option
 fn is_out_of_reach(hop: &Hop<'_>, caller: &Hop<'_>) -> Option<Finding> {
     let connecting = caller.fact("connects without an answer", "", |r| r.towards(&CONN_CONNECTING, hop)).ok()?;
     let at = caller.at(Level::At).ok()?;
-    let share = (connecting.value / at.in_flight().ok()?).min(1.0);
+    let in_flight = at.in_flight().ok()?;
+    let share = (connecting.value / in_flight).min(1.0);
     let stands = at.towards(&CONN_OUT, hop).is_ok_and(|standing| standing >= STANDING);
     // Little's law: so many connect at a time, so many get through per second. Short connections hardly stand at all.
     let accepted_per_s = at.of(hop).sum(&TCP_PASSIVE_OPENS).unwrap_or(0.0);
@@ -155,13 +156,11 @@ fn is_out_of_reach(hop: &Hop<'_>, caller: &Hop<'_>) -> Option<Finding> {
         "{} does not answer: {:.0} connects of {} wait for it, and no connection stands",
         hop.name, connecting.value, caller.name
     );
-    let border = WAIT_SHARE_MIN * at.in_flight().ok()?;
     Some(
-        Finding::new(connecting, border, "guess", &claim, share)
+        Finding::new(connecting, WAIT_SHARE_MIN * in_flight, "guess", &claim, share)
             .and(caller.fact("connections that stand", "", |r| r.towards(&CONN_OUT, hop)), "nobody gets through")
             .mend("bring it back, or take it out of the upstream; a shorter connect timeout, health checks", None)
             .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
-            .rising(caller.fact("connects without an answer", "", |r| r.towards(&CONN_CONNECTING, hop)))
             .tested_by(Dose::Untestable("prony takes no server out of an upstream")),
     )
 }

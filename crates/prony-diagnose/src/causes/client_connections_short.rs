@@ -56,8 +56,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     let (plan, result) = (&hop.at(Level::At)?.trial.plan, &hop.at(Level::At)?.trial.result);
     let opens = hop.per_request(&TCP_PASSIVE_OPENS)?;
-    let errors = &result.errors;
-    let broken = errors.connect + errors.write + errors.read + errors.timeout;
+    let broken = result.errors.unanswered();
     let short = opens.value - broken as f64 / result.completed.max(1) as f64;
     let share = if short < OPENS_PER_REQUEST { 0.0 } else { opening_share(hop, short)? };
     if share < SHARE_MIN {

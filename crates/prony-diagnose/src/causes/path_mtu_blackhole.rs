@@ -88,8 +88,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             "begin with segments that pass nearly everywhere, and probe from there",
             knob(hop, KnobId::Sysctl("net.ipv4.tcp_base_mss".to_string()), BASE_MSS),
         )
-        // What small segments bring is not what a whole path would bring; that they bring nothing does not speak against the hole.
-        .gaining(None)
+        // No gain: small segments do not bring what a whole path would, and that they bring nothing does not speak against the hole.
         .tested_by(Dose::RemovalByAll)
         .rising(hop.fact(CONN_STUCK.name, "", |r| r.sum(&CONN_STUCK)))
         .fires()
