@@ -41,7 +41,7 @@ const LOADS: usize = 4;
 const LOAD: &str = "2s";
 
 /// Scores the diagnosis on fault cases.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct FaultsArgs {
     /// Folder of cases; may be given more than once [default: ../shared/faults/cases when it exists, and faults].
     #[arg(long)]
@@ -76,7 +76,7 @@ pub struct FaultsArgs {
     /// Print one JSON object instead of the table.
     #[arg(long)]
     json: bool,
-    /// Write docs/diagnosis-score.md.
+    /// Write the section for this way to score in docs/diagnosis-score.md.
     #[arg(long)]
     write: bool,
     /// End with success even when a verdict is not right.

@@ -231,6 +231,7 @@ catalogue! {
     ERROR_LOG_NO_WORKER_CONNECTIONS = "errorlog.no_worker_connections", Counter, Count, "", "error log lines with worker_connections are not enough";
     ERROR_LOG_NO_DESCRIPTORS = "errorlog.no_descriptors", Counter, Count, "", "error log lines with (24: Too many open files)";
     ERROR_LOG_UPSTREAM_TIMEOUT = "errorlog.upstream_timeout", Counter, Count, "", "error log lines with upstream timed out";
+    ERROR_LOG_NO_LIVE_UPSTREAMS = "errorlog.no_live_upstreams", Counter, Count, "", "error log lines with no live upstreams";
     ERROR_LOG_TEMP_FILE = "errorlog.temp_file", Counter, Count, "", "error log lines with buffered to a temporary file";
     ERROR_LOG_LIMITING = "errorlog.limiting", Counter, Count, "", "error log lines with limiting requests or connections";
 

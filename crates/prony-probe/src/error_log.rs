@@ -21,11 +21,12 @@ const BEHIND_BYTES_MAX: u64 = 8 << 20;
 const UPSTREAMS_MAX: usize = 64;
 
 /// What a line may contain, and what that counts as.
-const PATTERNS: [(&Metric, &[&str]); 7] = [
+const PATTERNS: [(&Metric, &[&str]); 8] = [
     (&m::ERROR_LOG_NO_PORT, &["(99: Cannot assign requested address)", "(99: Address not available)"]),
     (&m::ERROR_LOG_NO_WORKER_CONNECTIONS, &["worker_connections are not enough"]),
     (&m::ERROR_LOG_NO_DESCRIPTORS, &["(24: Too many open files)", "(24: No file descriptors available)"]),
     (&m::ERROR_LOG_UPSTREAM_TIMEOUT, &["upstream timed out"]),
+    (&m::ERROR_LOG_NO_LIVE_UPSTREAMS, &["no live upstreams"]),
     (&m::ERROR_LOG_TEMP_FILE, &["buffered to a temporary file"]),
     (&m::ERROR_LOG_LIMITING, &["limiting requests", "limiting connections"]),
     (&m::ERROR_LOG_DELAYING, &["delaying request"]),
@@ -162,6 +163,7 @@ mod tests {
                     [alert] 512 worker_connections are not enough\n\
                     [crit] accept4() failed (24: Too many open files)\n\
                     [error] upstream timed out (110: x)\n\
+                    [error] no live upstreams while connecting to upstream, upstream: \"http://backend/\"\n\
                     [warn] a response is buffered to a temporary file /x\n\
                     [error] limiting requests, excess\n[error] \xc3\x28 limiting connections by zone\n\
                     [warn] delaying request, excess: 0.5\nhalf a li";
@@ -169,18 +171,19 @@ mod tests {
         let mut facts = Facts::new("lb", 0);
         log.read(&mut facts, &mut Vec::new(), false);
         expect![[r#"
-            errorlog.lines [] 8
+            errorlog.lines [] 9
             errorlog.no_port [] 1
             errorlog.no_worker_connections [] 1
             errorlog.no_descriptors [] 1
             errorlog.upstream_timeout [] 1
+            errorlog.no_live_upstreams [] 1
             errorlog.temp_file [] 1
             errorlog.limiting [] 2
             errorlog.delaying [] 1
         "#]]
         .assert_eq(&facts.listing());
         file.write_all(b"ne\n").unwrap();
-        assert_eq!(lines(&mut log), Some(9.0), "half a line counts once it is whole");
+        assert_eq!(lines(&mut log), Some(10.0), "half a line counts once it is whole");
     }
 
     #[test]

@@ -347,6 +347,7 @@ const METRICS: &[(&str, &str)] = &[
     ("errorlog.no_worker_connections", "complaints about worker_connections"),
     ("errorlog.no_descriptors", "complaints about open files"),
     ("errorlog.upstream_timeout", "complaints about late upstreams"),
+    ("errorlog.no_live_upstreams", "requests for which no server was alive or free"),
     ("errorlog.temp_file", "answers buffered to a file"),
     ("errorlog.limiting", "requests held by a limit"),
     ("look.log_line", "length of a log line"),

@@ -210,6 +210,7 @@ export const names: Names = {
   "size of a log": "日志大小",
   "lines in the error log": "错误日志行数",
   "complaints about missing local ports": "关于缺少本地端口的报错",
+  "requests for which no server was alive or free": "没有存活或空闲服务器可用的请求",
   "complaints about worker_connections": "关于 worker_connections 的报错",
   "complaints about open files": "关于打开文件数的报错",
   "complaints about late upstreams": "关于上游超时的报错",

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: measures what the issues set bars for, and writes the tables of `docs/benchmarks.md`.
+//! `cargo xtask bench`: measures what the project sets itself bars for, and writes the tables of `docs/benchmarks.md`.
 //!
 //! One benchmark per file; each owns the lines between its markers in that page and nothing else of it.
 //! Invariant: what is compared is measured in turn, in the same rounds, and the spread is written beside the middle.
@@ -22,15 +22,22 @@ use std::process::Command;
 /// The page of all tables.
 const PAGE: &str = "docs/benchmarks.md";
 
-/// Replaces the section `name` of the page; makes the page or the section when it is missing.
+/// Replaces the section `name` of the page of tables.
 pub fn write_section(root: &Path, name: &str, text: &str) -> anyhow::Result<()> {
-    let path = root.join(PAGE);
-    let old = match std::fs::read_to_string(&path) {
+    write_section_of(&root.join(PAGE), "# Benchmarks\n", name, text)
+}
+
+/// Replaces the section `name` of a page; makes the page, under this heading, or the section when it is missing.
+///
+/// # Errors
+/// The page cannot be read or written.
+pub fn write_section_of(path: &Path, heading: &str, name: &str, text: &str) -> anyhow::Result<()> {
+    let old = match std::fs::read_to_string(path) {
         Ok(old) => old,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "# Benchmarks\n".to_string(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => heading.to_string(),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
-    std::fs::write(&path, with_section(&old, name, text)).with_context(|| format!("cannot write {}", path.display()))
+    std::fs::write(path, with_section(&old, name, text)).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn with_section(page: &str, name: &str, text: &str) -> String {

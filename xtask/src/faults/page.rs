@@ -1,22 +1,49 @@
 //! `docs/diagnosis-score.md`: what the score was, on which machine, by which command.
 //!
-//! Every figure on it comes from the rows.
+//! Every figure on it comes from the rows. Each way to score (with interventions, by watching alone, without the faults) has
+//! a section of its own and leaves the others as they are.
 
 use super::FaultsArgs;
 use super::score::{Outcome, Row, gains, summary};
-use anyhow::Context as _;
+use crate::bench::write_section_of;
 use std::path::Path;
 
 /// Where it is.
 const PAGE: &str = "docs/diagnosis-score.md";
+const HEADING: &str = "<!-- Written by `cargo xtask faults --write`. -->\n\n# Score of the diagnosis\n";
 
-/// Writes the page; `left` names cases that were not measured yet.
+/// Writes what all sections share, and the section of this way to score; `left` names cases that were not measured yet.
 ///
 /// # Errors
 /// It cannot be written.
 pub fn write(root: &Path, args: &FaultsArgs, rows: &[Row], left: &[&str]) -> anyhow::Result<()> {
-    let path = root.join(PAGE);
-    std::fs::write(&path, text(args, rows, left)).with_context(|| path.display().to_string())
+    let page = root.join(PAGE);
+    write_section_of(&page, HEADING, "score-about", &about())?;
+    let (name, title) = way(args);
+    write_section_of(&page, HEADING, name, &format!("## {title}\n\n{}", text(args, rows, left)))
+}
+
+/// Name and title of the section for this way to score.
+fn way(args: &FaultsArgs) -> (&'static str, &'static str) {
+    match (args.healthy, args.passive) {
+        (false, false) => ("score", "With interventions"),
+        (false, true) => ("score-passive", "By watching alone"),
+        (true, false) => ("score-healthy", "The same stacks without their faults"),
+        (true, true) => ("score-healthy-passive", "The same stacks without their faults, by watching alone"),
+    }
+}
+
+fn about() -> String {
+    format!(
+        "Each case is a stack of real servers with one planted fault (or none), whose truth is known. `prony diagnose` is called \
+         as a user would call it. A verdict is right when its cause and its host are. A case counts only if its fault moves throughput \
+         or p99 beyond the 95 % interval of {} loads with it and as many without, where that was measured. *Grounded*: structure, \
+         deviation, order and the response to an intervention agree; nobody intervenes by watching alone, so nothing is grounded there. \
+         *Gain*: what prony predicted that mending the cause would bring, and what mending it brought. The last two columns are two \
+         simple methods on the same record: alarms with the thresholds that monitoring tools ship, and the counter whose rank goes with \
+         that of the p99 over all levels of load.",
+        super::LOADS
+    )
 }
 
 fn text(args: &FaultsArgs, rows: &[Row], left: &[&str]) -> String {
@@ -32,17 +59,7 @@ fn text(args: &FaultsArgs, rows: &[Row], left: &[&str]) -> String {
     for only in &args.only {
         command += &format!(" --only {only}");
     }
-    let mut text = format!(
-        "<!-- Written by `cargo xtask faults --write`. -->\n\n# Score of the diagnosis\n\n`{command}` on {}.\n\nEach case is a \
-         stack of real servers with one planted fault (or none), whose truth is known. `prony diagnose` is called as a user would call it. A \
-         verdict is right when its cause and its host are. A case counts only if its fault moves throughput or p99 beyond the 95 % \
-         interval of {} loads with it and as many without. *Grounded*: structure, deviation, order and the response to an intervention agree. \
-         *Gain*: what prony predicted that mending the cause would bring, and what mending it brought. The last two columns are two \
-         simple methods on the same record: alarms with the thresholds that monitoring tools ship, and the counter whose rank goes with \
-         that of the p99 over all levels of load.\n\n",
-        machines.join(" and on "),
-        super::LOADS
-    );
+    let mut text = format!("`{command}` on {}.\n\n", machines.join(" and on "));
     for line in summary(rows) {
         text += &format!("- {line}\n");
     }
@@ -79,4 +96,28 @@ fn line(row: &Row) -> String {
         simple(&row.by_threshold),
         simple(&row.by_correlation)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(passive: bool, healthy: bool) -> FaultsArgs {
+        FaultsArgs { passive, healthy, repeat: 1, ..FaultsArgs::default() }
+    }
+
+    #[test]
+    fn each_way_to_score_keeps_its_own_section() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("docs")).unwrap();
+        let page = || std::fs::read_to_string(root.path().join(PAGE)).unwrap();
+        write(root.path(), &args(false, false), &[], &["quota"]).unwrap();
+        write(root.path(), &args(true, false), &[], &[]).unwrap();
+        let before = page();
+        assert!(before.contains("- not measured yet: quota\n"), "{before}");
+        write(root.path(), &args(false, true), &[], &[]).unwrap();
+        assert!(page().starts_with(&before), "{}", page());
+        assert_eq!(page().matches("\n## ").count(), 3, "{}", page());
+        assert_eq!(page().matches("real servers").count(), 1, "{}", page());
+    }
 }

@@ -5,7 +5,8 @@
 //! ## What it sees
 //! For each server: how often the proxy tried it and how often that failed (access log with `$upstream_addr`, HAProxy's
 //! counters), complaints of the error log that name it, and how long requests stay there; all beside its siblings. And
-//! connects to it that wait for an answer (sockets of its callers in SYN_SENT) while no connection to it stands.
+//! connects to it that wait for an answer (sockets of its callers in SYN_SENT) while no connection to it stands. And how
+//! often nginx found no live upstream, with how much still comes through to the servers.
 //!
 //! ## Why it limits
 //! The proxy goes on sending it a share of the requests: they fail, or wait, and in a closed loop they hold clients
@@ -25,6 +26,7 @@
 //! nginx `ngx_http_upstream_module`, directive `server`; HAProxy `option httpchk`.
 
 use super::cpu_quota_throttled::{THROTTLED, stopped_by_quota};
+use super::log_flood::lines_per_s;
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_of_share, gain_until_full,
     ruled_out,
@@ -32,8 +34,9 @@ use crate::cause::{
 use crate::facts::{Fact, Hop};
 use crate::sessions::dose_of_wait;
 use prony_model::metric::{
-    CONN_CONNECTING, CONN_OUT, ERROR_LOG_UPSTREAM, HAPROXY_CONNECT_ERRORS, HAPROXY_FAILURES, HAPROXY_REQUESTS,
-    HAPROXY_RESPONSE_ERRORS, LOOK_UPSTREAM_FAILURES, LOOK_UPSTREAM_TRIES, TCP_PASSIVE_OPENS,
+    CONN_CONNECTING, CONN_OUT, ERROR_LOG_LINES, ERROR_LOG_NO_LIVE_UPSTREAMS, ERROR_LOG_UPSTREAM,
+    HAPROXY_CONNECT_ERRORS, HAPROXY_FAILURES, HAPROXY_REQUESTS, HAPROXY_RESPONSE_ERRORS, LOOK_UPSTREAM_FAILURES,
+    LOOK_UPSTREAM_TRIES, TCP_IN_SEGMENTS, TCP_PASSIVE_OPENS,
 };
 use prony_model::{Gap, Level, Metric};
 
@@ -62,6 +65,10 @@ const STANDING: f64 = 0.5;
 /// Seconds to connect, from which nobody is let in. A guess: a SYN that finds a full queue is sent again after 1 s and 3 s (RFC 6298).
 const CONNECT_S: f64 = 4.0;
 
+/// Segments that reach a server per request of its caller, below which it is taken for dead: nginx tries a failed server once
+/// in `fail_timeout`. A guess.
+const COMES_THROUGH: f64 = 0.005;
+
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let siblings: Vec<Hop<'_>> = hop.siblings().into_iter().filter(|h| h.name != hop.name).collect();
     let callers = hop.run.stack.callers(hop.name);
@@ -73,6 +80,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     if siblings.is_empty() {
         return does_not_apply(hop, "has no sibling");
+    }
+    if let Some(finding) = is_given_up(hop, &caller) {
+        return finding.fires();
     }
     if let Some(finding) = fails(hop, &siblings, &caller)? {
         return finding.fires();
@@ -107,6 +117,58 @@ fn failures(server: &Hop<'_>, caller: &Hop<'_>) -> Option<(f64, f64, &'static st
             "complaints of the error log",
         ))
     })?
+}
+
+/// Its proxy takes it for dead, and all its siblings too: requests are refused without a try.
+fn is_given_up(hop: &Hop<'_>, caller: &Hop<'_>) -> Option<Finding> {
+    let refused = without_server(caller).ok().filter(|refused| refused.value >= FAILS)?;
+    if !is_shut_out(hop, caller) {
+        return None;
+    }
+    let share = refused.value.min(1.0);
+    let claim = format!(
+        "{} takes {} and its siblings for dead: it refuses {:.0} % of the requests without a try",
+        caller.name,
+        hop.name,
+        share * 100.0
+    );
+    Some(
+        Finding::new(refused.clone(), FAILS, "guess", &claim, share)
+            .and(hop.summary(&TCP_IN_SEGMENTS), "hardly anything comes through to it")
+            .mend(
+                "mend what it answers to the tries (its log, the proxy's error log); `max_fails`, `fail_timeout`",
+                None,
+            )
+            .gaining(Some(gain_of_share(share, None)))
+            .rising(Ok(refused))
+            .tested_by(Dose::Untestable("prony takes no server out of an upstream")),
+    )
+}
+
+/// Requests for which an nginx found no server alive or free, per request. The share of the lines that say so, times the
+/// growth of the log: a flood is faster than its lines can be counted.
+///
+/// # Errors
+/// Its error log is not read.
+pub(super) fn without_server(proxy: &Hop<'_>) -> Result<Fact, Gap> {
+    let Some(path) = proxy.host().and_then(|h| h.logs.error.as_deref()) else {
+        return Err(Gap::new(ERROR_LOG_NO_LIVE_UPSTREAMS.name, proxy.name, "the stack file names no error log"));
+    };
+    proxy.fact("no live upstreams / request", "", |r| {
+        let lines = r.sum(&ERROR_LOG_LINES)?.max(f64::MIN_POSITIVE);
+        Ok(r.sum(&ERROR_LOG_NO_LIVE_UPSTREAMS)? / lines * lines_per_s(r, path)? / r.requests()?)
+    })
+}
+
+/// Whether a proxy that finds no live upstream takes this server for dead, and not only for full: hardly anything comes
+/// through to it, or what is tried there fails.
+pub(super) fn is_shut_out(server: &Hop<'_>, caller: &Hop<'_>) -> bool {
+    let Ok(at) = caller.at(Level::At) else { return false };
+    // Segments, because requests of a server without a status page are the caller's, shared out by segments.
+    let segments = at.of(server).sum(&TCP_IN_SEGMENTS).unwrap_or(f64::INFINITY);
+    let comes_through = segments / at.requests().unwrap_or(f64::INFINITY);
+    let fails = failures(server, caller).is_some_and(|(failed, tried, _)| tried > 0.0 && failed >= tried / 2.0);
+    comes_through < COMES_THROUGH || fails
 }
 
 fn fails(hop: &Hop<'_>, siblings: &[Hop<'_>], caller: &Hop<'_>) -> Result<Option<Finding>, Gap> {
@@ -269,6 +331,29 @@ mod tests {
         let lab = Lab::healthy().per_second("lb", &ERROR_LOG_UPSTREAM, "10.77.0.12:80", 3_000.0);
         assert!(score(CAUSE.id, "s2", &lab) > 0.15);
         assert_eq!(score(CAUSE.id, "s1", &lab), 0.0);
+    }
+
+    /// The proxy finds no live upstream for nine requests of ten; so many per second reach each server.
+    fn refused(reaching: f64) -> Lab {
+        let logged = |metric| move |lab: Lab| lab.per_second("lb", metric, "", 0.9 * 15_300.0);
+        let lab = logged(&ERROR_LOG_LINES)(logged(&ERROR_LOG_NO_LIVE_UPSTREAMS)(Lab::healthy())).failing(0.9);
+        lab.per_second("s1", &TCP_IN_SEGMENTS, "", 3.0 * reaching).per_second(
+            "s2",
+            &TCP_IN_SEGMENTS,
+            "",
+            3.0 * reaching,
+        )
+    }
+
+    #[test]
+    fn servers_that_are_all_taken_for_dead() {
+        let found = finding(CAUSE.id, "s1", &refused(0.2)).unwrap();
+        assert!((found.score - 0.9).abs() < 0.01 && found.summary.contains("for dead"), "{found:#?}");
+        assert!(score(CAUSE.id, "s2", &refused(0.2)) > 0.8, "its sibling as well");
+        assert_eq!(score(CAUSE.id, "lb", &refused(0.2)), 0.0);
+        assert_eq!(score(CAUSE.id, "s1", &refused(800.0)), 0.0, "they are full, not dead");
+        let well = refused(0.2).per_second("lb", &ERROR_LOG_NO_LIVE_UPSTREAMS, "", 0.0);
+        assert_eq!(score(CAUSE.id, "s1", &well), 0.0, "lines that tell of something else");
     }
 
     proptest! {

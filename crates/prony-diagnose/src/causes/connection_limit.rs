@@ -4,7 +4,8 @@
 //!
 //! ## What it sees
 //! Connections now and the limit: `max_connections` of PostgreSQL, `maxclients` of Redis with the connections it
-//! rejected, limits of HAProxy's servers and frontends with the requests that queue before them.
+//! rejected, limits of HAProxy's servers and frontends with the requests that queue before them; how often nginx found
+//! no live upstream while its servers answer well.
 //!
 //! ## Why it limits
 //! Who is refused fails; who queues waits for somebody to leave.
@@ -14,14 +15,17 @@
 //!
 //! ## What it is not
 //! A full house in which nobody fails and nobody waits: a pool that is exactly as large as the limit. A pool that is
-//! too small in the application: the server has room then.
+//! too small in the application: the server has room then. Servers that nginx takes for dead: hardly anything reaches
+//! them.
 //!
 //! ## Fix
 //! A pool or a pooler before the server; then a higher limit, as far as memory and CPUs go.
 //!
 //! ## References
-//! PostgreSQL `max_connections`; Redis `maxclients`; HAProxy `maxconn`.
+//! PostgreSQL `max_connections`; Redis `maxclients`; HAProxy `maxconn`; nginx
+//! `ngx_http_upstream_module`, `max_conns`.
 
+use super::bad_upstream::{is_shut_out, without_server};
 use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, predicted_gain, ruled_out};
 use crate::facts::{Fact, Hop, Reader};
 use prony_model::Gap;
@@ -62,6 +66,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             rejected,
         ),
         Some(Software::Haproxy) => judge(hop, hop.fact("sessions / limit of the fullest", "", fullest)?, queued),
+        Some(Software::Nginx) if !hop.callees().is_empty() => servers_full(hop),
         Some(Software::Nginx | Software::Other) | None => {
             does_not_apply(hop, "tells no limit of connections of its own")
         }
@@ -93,6 +98,31 @@ fn judge(hop: &Hop<'_>, fill: Fact, hurt: fn(&Reader<'_>) -> Result<f64, Gap>) -
         .mend("fewer connections by a pool before it; a higher limit as far as memory goes", None)
         .gaining(predicted_gain(hop, share))
         .rising(Ok(hurt))
+        .tested_by(Dose::Queue)
+        .fires()
+}
+
+/// nginx has no queue: a request that finds all servers at their `max_conns` is refused at once.
+fn servers_full(hop: &Hop<'_>) -> Result<Judgement, Gap> {
+    let refused = without_server(hop)?;
+    if refused.value < SHARE_MIN {
+        return ruled_out(&refused, SHARE_MIN, "guess", "it finds a server for each request");
+    }
+    if hop.callees().iter().all(|server| is_shut_out(server, hop)) {
+        return ruled_out(&refused, SHARE_MIN, "guess", "it takes its servers for dead, not for full");
+    }
+    let share = refused.value.min(1.0);
+    let claim = format!(
+        "{} refuses {:.0} % of the requests, for its servers have as many connections as they may have",
+        hop.name,
+        share * 100.0
+    );
+    let answered = hop.fact("answered, of all", "share", |r| Ok(1.0 - r.trial.result.error_share()));
+    Finding::new(refused.clone(), SHARE_MIN, "guess", &claim, share)
+        .and(answered, "the rest is answered")
+        .mend("a higher `max_conns` of the servers, or more servers", None)
+        .gaining(predicted_gain(hop, share))
+        .rising(Ok(refused))
         .tested_by(Dose::Queue)
         .fires()
 }
@@ -132,6 +162,7 @@ fn fullest(r: &Reader<'_>) -> Result<f64, Gap> {
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
+    use prony_model::metric::{ERROR_LOG_LINES, ERROR_LOG_NO_LIVE_UPSTREAMS, TCP_IN_SEGMENTS};
     use proptest::prelude::*;
 
     /// So many of 97 connections, and so many requests that fail.
@@ -169,6 +200,21 @@ mod tests {
         };
         assert!((score(CAUSE.id, "db", &haproxy(32.0)) - 0.5).abs() < 0.01);
         assert_eq!(score(CAUSE.id, "db", &haproxy(0.0)), 0.0);
+    }
+
+    #[test]
+    fn nginx_refuses_when_its_servers_are_full() {
+        let lab = |refused: f64| {
+            let lines = |lab: Lab, metric| lab.per_second("lb", metric, "", refused * 15_300.0);
+            lines(lines(Lab::healthy(), &ERROR_LOG_LINES), &ERROR_LOG_NO_LIVE_UPSTREAMS).failing(refused)
+        };
+        let found = finding(CAUSE.id, "lb", &lab(0.6)).unwrap();
+        assert!((found.score - 0.6).abs() < 0.01, "{}", found.score);
+        assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.019)), 0.0, "border");
+        assert!(score(CAUSE.id, "lb", &lab(0.021)) > 0.0, "border");
+        let dead = ["s1", "s2"].into_iter().fold(lab(0.9), |lab, s| lab.per_second(s, &TCP_IN_SEGMENTS, "", 1.0));
+        assert_eq!(score(CAUSE.id, "lb", &dead), 0.0, "taken for dead");
     }
 
     proptest! {

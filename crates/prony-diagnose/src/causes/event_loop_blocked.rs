@@ -50,6 +50,12 @@ pub(super) const ONE_AT_A_TIME: f64 = 1.3;
 /// Share of looks that find the first thread in a call that blocks, below which that is not what holds the loop up. A
 /// guess: a blocked loop showed 0.9, one before a pool 0.0.
 const BLOCKED: f64 = 0.3;
+/// The same for a loop that also computes: from this share of all looks on, if the loop hardly waits for events. A guess: a
+/// loop that was on its CPU in 0.76 of the looks and in a call of its database driver in 0.21 waited for events in 0.03.
+const BLOCKED_BETWEEN: f64 = 0.1;
+/// Share of the looks at a waiting first thread that find it in a call that blocks, from which it hardly waits for events. A
+/// guess.
+const HARDLY_IDLE: f64 = 0.7;
 /// The same from which the only thread of a process is held up all the time, so that what it has read waits inside as well. A
 /// guess: a loop that slept for each request showed 0.93.
 const ALWAYS_BLOCKED: f64 = 0.6;
@@ -99,12 +105,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&busy, BUSY_PROCESS, "guess", "its processes are busy");
     }
     if let Some(blocked) = blocked_looks(hop)
-        && blocked < BLOCKED
+        && blocked < blocked_border(hop)
     {
         let blocked = Fact::across_levels(hop, BLOCKED_LOOKS, blocked);
         return ruled_out(
             &blocked,
-            BLOCKED,
+            blocked_border(hop),
             "guess",
             "its first thread waits for events, or for something else than a call",
         );
@@ -148,10 +154,22 @@ fn waiting(hop: &Hop<'_>, border: f64) -> Result<Fact, Gap> {
 
 /// Share of looks that found the first thread of a worker in a call that blocks; none without a close look.
 fn blocked_looks(hop: &Hop<'_>) -> Option<f64> {
+    let blocks = |function: &str| BLOCKING.iter().any(|name| function.starts_with(name));
+    (!hop.items(&LOOK_WAIT).is_empty()).then(|| waits(hop, blocks))
+}
+
+/// From which share of looks in a call that blocks the calls hold the loop up: a loop that computes is found in them less
+/// often, but then it has no time left to wait for events either.
+fn blocked_border(hop: &Hop<'_>) -> f64 {
+    let waits = waits(hop, |_| true);
+    let hardly_idle = waits > 0.0 && blocked_looks(hop).is_some_and(|blocked| blocked / waits >= HARDLY_IDLE);
+    if hardly_idle { BLOCKED_BETWEEN } else { BLOCKED }
+}
+
+/// Share of looks that found the first thread waiting in one of these kernel functions.
+fn waits(hop: &Hop<'_>, is_one: impl Fn(&str) -> bool) -> f64 {
     let functions = hop.items(&LOOK_WAIT);
-    let blocking = functions.iter().filter(|f| BLOCKING.iter().any(|name| f.starts_with(name)));
-    let sum = blocking.filter_map(|f| hop.look(&LOOK_WAIT, f).ok()).sum();
-    (!functions.is_empty()).then_some(sum)
+    functions.iter().filter(|f| is_one(f)).filter_map(|f| hop.look(&LOOK_WAIT, f).ok()).sum()
 }
 
 /// Unread requests from which a hop leaves them lying: its part of [`UNREAD`], for siblings share what is in flight.
@@ -209,6 +227,13 @@ mod tests {
         silent(looks("ep_poll"), "it waits for events");
         silent(looks("ptrace_stop"), "a tracer holds it");
         assert!(score(CAUSE.id, "app", &looks("hrtimer_nanosleep")) > 0.5, "a sleep blocks too");
+        let computes = |blocked, idle| {
+            let looked = lab(54.0).without("app", &LOOK_WAIT).gauge("app", &LOOK_WAIT, "do_sys_poll", blocked);
+            looked.gauge("app", &LOOK_WAIT, "ep_poll", idle)
+        };
+        assert!(score(CAUSE.id, "app", &computes(0.21, 0.03)) > 0.5, "it computes or blocks, and is never idle");
+        silent(computes(0.21, 0.15), "it is idle as well");
+        silent(computes(0.09, 0.01), "it computes nearly all the time");
         silent(lab(54.0).per_second("app", &prony_model::metric::CGROUP_THROTTLED_TIME, "", 0.6), "a quota");
         silent(lab(54.0).gauge("app", &prony_model::metric::PROC_TRACER, "101", 1.0), "a tracer");
         silent(lab(20.0).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", 40.0), "connections are not accepted");

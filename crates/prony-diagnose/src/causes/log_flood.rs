@@ -14,7 +14,7 @@
 //!
 //! ## What it is not
 //! The access log: that has causes of its own. Lines that tell of another fault (no ports, no memory): they are few per
-//! request, and that fault explains more.
+//! request, and that fault explains more. A line for each request that fails: then what makes them fail is the matter.
 //!
 //! ## Fix
 //! `error_log ... error` or `warn`; find what complains. prony has no knob for it.
@@ -53,6 +53,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if lines.value < LINES_PER_REQUEST {
         return ruled_out(&lines, LINES_PER_REQUEST, "guess", "the error log is quiet");
     }
+    let beyond = hop.fact("error log lines beyond one for each failed request / request", "", |r| {
+        Ok(lines_per_s(r, path)? / r.requests()? - r.trial.result.error_share())
+    })?;
+    if beyond.value < LINES_PER_REQUEST {
+        return ruled_out(&beyond, LINES_PER_REQUEST, "guess", "its lines tell of requests that fail");
+    }
     let price_us = hop.look(&PRICE_LOG_WRITE, "")?;
     let share = share_of_limit(hop, lines.value * price_us)?;
     if share < SHARE_MIN {
@@ -73,7 +79,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 }
 
 /// By its growth, which is always right; a flood is faster than its lines can be counted.
-fn lines_per_s(r: &Reader<'_>, path: &str) -> Result<f64, Gap> {
+pub(super) fn lines_per_s(r: &Reader<'_>, path: &str) -> Result<f64, Gap> {
     let line = r.hop.look(&LOOK_LOG_LINE, path).unwrap_or(LINE_BYTES).max(1.0);
     let counted = r.sum(&ERROR_LOG_LINES);
     match r.one(&LOG_SIZE, path) {
@@ -109,6 +115,8 @@ mod tests {
         assert!(score(CAUSE.id, "lb", &lab(1.0)) > 0.0);
         let counted = Lab::healthy().per_second("lb", &ERROR_LOG_LINES, "", 30_600.0);
         assert!(score(CAUSE.id, "lb", &counted) > 0.05);
+        assert!(score(CAUSE.id, "lb", &lab(1.0).failing(0.5)) > 0.0, "more lines than failures");
+        assert_eq!(score(CAUSE.id, "lb", &lab(1.0).failing(0.9)), 0.0, "a line for each failure");
     }
 
     monotonic!(lab, 0.0..40.0);
