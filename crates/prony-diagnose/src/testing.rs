@@ -244,6 +244,13 @@ impl Lab {
         Self { failing_with: Some(status), ..self.failing(share) }
     }
 
+    /// The load balancer finds no live upstream for this share of its requests: they fail, with a line in its error log each.
+    pub fn refusing(self, share: f64) -> Self {
+        let per_s = share * self.x[1];
+        let lab = self.per_second("lb", &ERROR_LOG_LINES, "", per_s);
+        lab.per_second("lb", &ERROR_LOG_NO_LIVE_UPSTREAMS, "", per_s).failing(share)
+    }
+
     /// The metric was not read on that host.
     pub fn without(mut self, host: &str, metric: &Metric) -> Self {
         self.values.retain(|(h, m, _), _| h != host || m != metric.name);

@@ -122,7 +122,7 @@ export const phrases: Phrases = [
   ["{} spends {} % of its CPU time on the search for a free local port", "{} 有 {} % 的 CPU 时间用于寻找空闲的本地端口"],
   ["{} fails to connect for want of a local port", "{} 因没有本地端口而连接失败"],
   ["nearly all local ports of {} are held in TIME_WAIT", "{} 的本地端口几乎都处于 TIME_WAIT"],
-  ["{} of {} requests wait at {}, which is idle and has one at a time under way", "{2} 个请求中有 {1} 个在 {3} 等待，它空闲且一次只处理一个"],
+  ["{} of {} requests wait at {}, which has one at a time under way", "{2} 个请求中有 {1} 个在 {3} 等待，它一次只处理一个"],
   ["processes of {} may open no more files", "{} 的进程不能再打开文件"],
   ["one of {} queues of {} gets {} times the mean", "{2} 的 {1} 个队列之一收到平均值的 {3} 倍"],
   ["the full CPUs of {} run at {} % of their clock rate", "{} 的满载 CPU 以标称频率的 {} % 运行"],

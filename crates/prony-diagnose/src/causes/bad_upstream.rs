@@ -81,7 +81,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if siblings.is_empty() {
         return does_not_apply(hop, "has no sibling");
     }
-    if let Some(finding) = is_given_up(hop, &caller) {
+    if let Some(finding) = given_up(hop, &caller) {
         return finding.fires();
     }
     if let Some(finding) = fails(hop, &siblings, &caller)? {
@@ -120,9 +120,9 @@ fn failures(server: &Hop<'_>, caller: &Hop<'_>) -> Option<(f64, f64, &'static st
 }
 
 /// Its proxy takes it for dead, and all its siblings too: requests are refused without a try.
-fn is_given_up(hop: &Hop<'_>, caller: &Hop<'_>) -> Option<Finding> {
+fn given_up(hop: &Hop<'_>, caller: &Hop<'_>) -> Option<Finding> {
     let refused = without_server(caller).ok().filter(|refused| refused.value >= FAILS)?;
-    if !is_shut_out(hop, caller) {
+    if !is_given_up(hop, caller) {
         return None;
     }
     let share = refused.value.min(1.0);
@@ -160,9 +160,13 @@ pub(super) fn without_server(proxy: &Hop<'_>) -> Result<Fact, Gap> {
     })
 }
 
-/// Whether a proxy that finds no live upstream takes this server for dead, and not only for full: hardly anything comes
-/// through to it, or what is tried there fails.
-pub(super) fn is_shut_out(server: &Hop<'_>, caller: &Hop<'_>) -> bool {
+/// Whether a proxy that finds no live upstream takes this server and all its siblings for dead, and not only for full.
+pub(super) fn is_given_up(server: &Hop<'_>, caller: &Hop<'_>) -> bool {
+    server.siblings().iter().all(|server| is_shut_out(server, caller))
+}
+
+/// Hardly anything comes through to it, or what is tried there fails.
+fn is_shut_out(server: &Hop<'_>, caller: &Hop<'_>) -> bool {
     let Ok(at) = caller.at(Level::At) else { return false };
     // Segments, because requests of a server without a status page are the caller's, shared out by segments.
     let segments = at.of(server).sum(&TCP_IN_SEGMENTS).unwrap_or(f64::INFINITY);
@@ -333,26 +337,22 @@ mod tests {
         assert_eq!(score(CAUSE.id, "s1", &lab), 0.0);
     }
 
-    /// The proxy finds no live upstream for nine requests of ten; so many per second reach each server.
-    fn refused(reaching: f64) -> Lab {
-        let logged = |metric| move |lab: Lab| lab.per_second("lb", metric, "", 0.9 * 15_300.0);
-        let lab = logged(&ERROR_LOG_LINES)(logged(&ERROR_LOG_NO_LIVE_UPSTREAMS)(Lab::healthy())).failing(0.9);
-        lab.per_second("s1", &TCP_IN_SEGMENTS, "", 3.0 * reaching).per_second(
-            "s2",
-            &TCP_IN_SEGMENTS,
-            "",
-            3.0 * reaching,
-        )
+    /// The proxy finds no live upstream for nine requests of ten; so many segments per second reach each server.
+    fn refused(segments: f64) -> Lab {
+        let lab = Lab::healthy().refusing(0.9).per_second("s1", &TCP_IN_SEGMENTS, "", segments);
+        lab.per_second("s2", &TCP_IN_SEGMENTS, "", segments)
     }
 
     #[test]
     fn servers_that_are_all_taken_for_dead() {
-        let found = finding(CAUSE.id, "s1", &refused(0.2)).unwrap();
+        let found = finding(CAUSE.id, "s1", &refused(0.6)).unwrap();
         assert!((found.score - 0.9).abs() < 0.01 && found.summary.contains("for dead"), "{found:#?}");
-        assert!(score(CAUSE.id, "s2", &refused(0.2)) > 0.8, "its sibling as well");
-        assert_eq!(score(CAUSE.id, "lb", &refused(0.2)), 0.0);
-        assert_eq!(score(CAUSE.id, "s1", &refused(800.0)), 0.0, "they are full, not dead");
-        let well = refused(0.2).per_second("lb", &ERROR_LOG_NO_LIVE_UPSTREAMS, "", 0.0);
+        assert!(score(CAUSE.id, "s2", &refused(0.6)) > 0.8, "its sibling as well");
+        assert_eq!(score(CAUSE.id, "lb", &refused(0.6)), 0.0);
+        assert_eq!(score(CAUSE.id, "s1", &refused(2_400.0)), 0.0, "they are full, not dead");
+        let one = refused(0.6).per_second("s2", &TCP_IN_SEGMENTS, "", 2_400.0);
+        assert_eq!(score(CAUSE.id, "s1", &one), 0.0, "its sibling is full, not dead");
+        let well = refused(0.6).per_second("lb", &ERROR_LOG_NO_LIVE_UPSTREAMS, "", 0.0);
         assert_eq!(score(CAUSE.id, "s1", &well), 0.0, "lines that tell of something else");
     }
 

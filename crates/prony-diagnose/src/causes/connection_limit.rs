@@ -25,7 +25,7 @@
 //! PostgreSQL `max_connections`; Redis `maxclients`; HAProxy `maxconn`; nginx
 //! `ngx_http_upstream_module`, `max_conns`.
 
-use super::bad_upstream::{is_shut_out, without_server};
+use super::bad_upstream::{is_given_up, without_server};
 use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, predicted_gain, ruled_out};
 use crate::facts::{Fact, Hop, Reader};
 use prony_model::Gap;
@@ -108,7 +108,7 @@ fn servers_full(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if refused.value < SHARE_MIN {
         return ruled_out(&refused, SHARE_MIN, "guess", "it finds a server for each request");
     }
-    if hop.callees().iter().all(|server| is_shut_out(server, hop)) {
+    if hop.callees().iter().any(|server| is_given_up(server, hop)) {
         return ruled_out(&refused, SHARE_MIN, "guess", "it takes its servers for dead, not for full");
     }
     let share = refused.value.min(1.0);
@@ -162,7 +162,7 @@ fn fullest(r: &Reader<'_>) -> Result<f64, Gap> {
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
-    use prony_model::metric::{ERROR_LOG_LINES, ERROR_LOG_NO_LIVE_UPSTREAMS, TCP_IN_SEGMENTS};
+    use prony_model::metric::TCP_IN_SEGMENTS;
     use proptest::prelude::*;
 
     /// So many of 97 connections, and so many requests that fail.
@@ -204,10 +204,7 @@ mod tests {
 
     #[test]
     fn nginx_refuses_when_its_servers_are_full() {
-        let lab = |refused: f64| {
-            let lines = |lab: Lab, metric| lab.per_second("lb", metric, "", refused * 15_300.0);
-            lines(lines(Lab::healthy(), &ERROR_LOG_LINES), &ERROR_LOG_NO_LIVE_UPSTREAMS).failing(refused)
-        };
+        let lab = |refused: f64| Lab::healthy().refusing(refused);
         let found = finding(CAUSE.id, "lb", &lab(0.6)).unwrap();
         assert!((found.score - 0.6).abs() < 0.01, "{}", found.score);
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);

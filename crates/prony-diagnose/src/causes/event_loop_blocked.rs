@@ -104,16 +104,13 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if busy.value >= BUSY_PROCESS {
         return ruled_out(&busy, BUSY_PROCESS, "guess", "its processes are busy");
     }
-    if let Some(blocked) = blocked_looks(hop)
-        && blocked < blocked_border(hop)
-    {
-        let blocked = Fact::across_levels(hop, BLOCKED_LOOKS, blocked);
-        return ruled_out(
-            &blocked,
-            blocked_border(hop),
-            "guess",
-            "its first thread waits for events, or for something else than a call",
-        );
+    let looks = blocked_looks(hop).map(|share| Fact::across_levels(hop, BLOCKED_LOOKS, share));
+    if let Some(looks) = &looks {
+        let border = blocked_border(hop, looks.value);
+        if looks.value < border {
+            let claim = "its first thread waits for events, or for something else than a call";
+            return ruled_out(looks, border, "guess", claim);
+        }
     }
     let under_way = at_work(hop);
     if let Ok(under_way) = &under_way
@@ -123,13 +120,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     let share = (waiting.value / requests.value).min(1.0);
     let claim = format!(
-        "{:.0} of {:.0} requests wait at {}, which is idle and has one at a time under way",
+        "{:.0} of {:.0} requests wait at {}, which has one at a time under way",
         waiting.value, requests.value, hop.name
     );
-    let looks = blocked_looks(hop).map(|share| Fact::across_levels(hop, BLOCKED_LOOKS, share));
     let mut finding = Finding::new(waiting.clone(), border, "guess", &claim, share)
         .and(under_way, "it does one thing at a time")
-        .and(Ok(busy), "its processes hardly use their CPU")
+        .and(Ok(busy), "its processes have CPU time left")
         .and(
             looks.ok_or_else(|| Gap::new(LOOK_WAIT.name, hop.name, "no close look")),
             "its first thread waits in a call",
@@ -160,10 +156,8 @@ fn blocked_looks(hop: &Hop<'_>) -> Option<f64> {
 
 /// From which share of looks in a call that blocks the calls hold the loop up: a loop that computes is found in them less
 /// often, but then it has no time left to wait for events either.
-fn blocked_border(hop: &Hop<'_>) -> f64 {
-    let waits = waits(hop, |_| true);
-    let hardly_idle = waits > 0.0 && blocked_looks(hop).is_some_and(|blocked| blocked / waits >= HARDLY_IDLE);
-    if hardly_idle { BLOCKED_BETWEEN } else { BLOCKED }
+fn blocked_border(hop: &Hop<'_>, blocked: f64) -> f64 {
+    if blocked >= HARDLY_IDLE * waits(hop, |_| true) { BLOCKED_BETWEEN } else { BLOCKED }
 }
 
 /// Share of looks that found the first thread waiting in one of these kernel functions.
