@@ -103,6 +103,10 @@ catalogue! {
     CONTEXT_SWITCHES = "cpu.context_switches", Counter, Count, "", "/proc/stat ctxt";
     FORKS = "cpu.forks", Counter, Count, "", "/proc/stat processes";
 
+    // The same small piece of work on each CPU again and again: what it costs shows how fast the machine is at the moment.
+    YARDSTICK_TIME = "yardstick.time", Counter, Seconds, "cpu number", "CLOCK_THREAD_CPUTIME_ID, of pieces of work of one size; told by one host of each machine";
+    YARDSTICK_PIECES = "yardstick.pieces", Counter, Count, "cpu number", "pieces of work done, those left out that were interrupted";
+
     // Processes of the hop.
     PROC_COUNT = "proc.count", Gauge, Count, "", "number of processes of the hop";
     PROC_NAME = "proc.name", Gauge, Count, "pid and name", "/proc/PID/status Name: always 1";

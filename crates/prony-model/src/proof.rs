@@ -12,7 +12,7 @@ pub struct Effect {
     pub a: f64,
     /// Geometric mean of B.
     pub b: f64,
-    /// Relative effect.
+    /// Relative effect; at equal speed of the machine where `by_speed` says so. A and B are as they were seen.
     pub effect: f64,
     /// Lower end of the 95 % interval.
     pub low: f64,
@@ -24,6 +24,9 @@ pub struct Effect {
     pub p: f64,
     /// Pairs; for trials without partners, those of the smaller side.
     pub pairs: u32,
+    /// Share of the spread between pairs that the machine's own speed explained, and that was taken out; none when it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_speed: Option<f64>,
 }
 
 /// What a proof concludes.

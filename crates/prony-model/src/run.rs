@@ -5,7 +5,9 @@ use crate::gap::Gap;
 use crate::knob::Change;
 use crate::limit::LimitReport;
 use crate::load::{LoadPlan, LoadResult};
-use crate::metric::{CGROUP_USAGE, CPU_IDLE, CPU_IOWAIT, PROC_RUN, PROC_SYSTEM, PROC_USER};
+use crate::metric::{
+    CGROUP_USAGE, CPU_IDLE, CPU_IOWAIT, PROC_RUN, PROC_SYSTEM, PROC_USER, YARDSTICK_PIECES, YARDSTICK_TIME,
+};
 use crate::proof::Proof;
 use crate::series::SeriesSet;
 use crate::stack::Stack;
@@ -230,6 +232,24 @@ impl Run {
         self.series.items(host, &CPU_IDLE).filter_map(idle).collect()
     }
 
+    /// What a piece of the yardstick's work took on the CPUs of a host within a window, in microseconds of CPU time: the geometric mean
+    /// over these CPUs. The greater, the slower they were. None where it was not measured.
+    pub fn piece_us(&self, host: &str, window: Window) -> Option<f64> {
+        let told_by =
+            |teller: &str, metric, cpu: &str| SeriesSet::growth(self.series.points(teller, metric, cpu), window);
+        let own = self.stack.host.get(host)?.cpus.as_ref();
+        let is_own = |cpu: &str| own.is_none_or(|own| cpu.parse().is_ok_and(|cpu| own.contains(cpu)));
+        let of = |teller: &String| -> Vec<f64> {
+            let cpus = self.series.items(teller, &YARDSTICK_PIECES).map(|(cpu, _)| cpu).filter(|cpu| is_own(cpu));
+            let took =
+                |cpu| Some(told_by(teller, &YARDSTICK_TIME, cpu)? * 1e6 / told_by(teller, &YARDSTICK_PIECES, cpu)?);
+            cpus.filter_map(took).filter(|us| us.is_finite() && *us > 0.0).map(f64::ln).collect()
+        };
+        // One host tells of the machine that several share.
+        let logs: Vec<f64> = self.stack.host.keys().flat_map(of).collect();
+        (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+    }
+
     /// CPU time of a host's own processes per request that clients completed in a trial, in microseconds.
     pub fn cpu_us_per_request(&self, host: &str, trial: &Trial) -> Option<f64> {
         let completed_per_s = trial.result.completed_per_s;
@@ -267,6 +287,28 @@ mod tests {
         check(&[&ticks[..], &runs].concat(), expect!["(Some(0.5), Some(50.0))"]);
         check(&ticks, expect!["(Some(0.5), Some(50.0))"]);
         check(&ticks[..1], expect!["(None, None)"]);
+    }
+
+    #[test]
+    fn the_speed_of_a_host_is_that_of_its_cpus() {
+        let stack = "name = \"x\"\nentry = \"http://lb/\"\n[host.lb]\nrole = \"proxy\"\ncpus = \"0\"\n[host.s1]\nrole = \"server\"\n";
+        let mut run = Run { stack: Stack::parse("x.toml", stack).unwrap(), ..Run::default() };
+        for (at_ns, pieces) in [(0, 0.0), (100, 10.0), (200, 20.0)] {
+            let mut sample = Sample { host: "s1".into(), at_ns, values: vec![] };
+            for (cpu, us) in [("0", 40.0), ("1", 90.0)] {
+                sample.push(&YARDSTICK_PIECES, cpu, pieces);
+                sample.push(&YARDSTICK_TIME, cpu, pieces * us / 1e6);
+            }
+            run.series.add(&sample);
+        }
+        let near = |host: &str, from_ns, us: f64| {
+            let seen = run.piece_us(host, Window { from_ns, to_ns: 190 });
+            assert!((seen.unwrap() - us).abs() < 1e-9, "{host}: {seen:?}");
+        };
+        near("lb", 50, 40.0);
+        near("s1", 50, 60.0);
+        assert_eq!(run.piece_us("lb", Window { from_ns: 500, to_ns: 600 }), None, "no piece was done there");
+        assert_eq!(run.piece_us("db", Window { from_ns: 50, to_ns: 190 }), None);
     }
 
     #[test]

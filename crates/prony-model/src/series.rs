@@ -92,6 +92,13 @@ impl SeriesSet {
         (t1 > t0 && v1 >= v0).then(|| (v1 - v0) / ((t1 - t0) as f64 / 1e9))
     }
 
+    /// Growth of a counter within the part of a window that its points reach over, on the lines between them. None without a point, or
+    /// when the counter fell.
+    pub fn growth(points: &[(u64, f64)], window: Window) -> Option<f64> {
+        let (from, to) = (at(points, window.from_ns)?, at(points, window.to_ns)?);
+        (to >= from).then_some(to - from)
+    }
+
     /// Mean of a gauge within a window; none without a point inside it.
     pub fn mean(points: &[(u64, f64)], window: Window) -> Option<f64> {
         let inside = within(points, window);
@@ -115,6 +122,17 @@ impl SeriesSet {
     pub fn sum(&self, host: &str, metric: &Metric, window: Window) -> Option<f64> {
         let items = self.items(host, metric);
         items.filter_map(|(_, points)| Self::summary(metric, points, window)).reduce(|a, b| a + b)
+    }
+}
+
+/// The value of a counter at a moment, on the line between the points around it; beyond the ends that of the nearest point.
+fn at(points: &[(u64, f64)], at_ns: u64) -> Option<f64> {
+    let after = points.partition_point(|(t, _)| *t <= at_ns);
+    let before = after.checked_sub(1).and_then(|i| points.get(i));
+    match (before, points.get(after)) {
+        (Some((t0, v0)), Some((t1, v1))) => Some(v0 + (v1 - v0) * ((at_ns - t0) as f64 / (t1 - t0) as f64)),
+        (Some((_, value)), None) | (None, Some((_, value))) => Some(*value),
+        (None, None) => None,
     }
 }
 
@@ -149,6 +167,19 @@ mod tests {
             None,
             "a restart is no rate"
         );
+    }
+
+    #[test]
+    fn growth_lies_on_the_lines_between_points() {
+        let points = [(100, 0.0), (200, 10.0), (300, 30.0)];
+        let growth = |from_ns, to_ns| SeriesSet::growth(&points, Window { from_ns, to_ns });
+        assert_eq!(growth(150, 250), Some(15.0));
+        assert_eq!(growth(200, 300), Some(20.0));
+        assert_eq!(growth(0, 150), Some(5.0), "cut to where there are points");
+        assert_eq!(growth(250, 900), Some(10.0));
+        assert_eq!(growth(300, 900), Some(0.0));
+        assert_eq!(SeriesSet::growth(&[], Window { from_ns: 0, to_ns: 9 }), None);
+        assert_eq!(SeriesSet::growth(&[(0, 5.0), (9, 1.0)], Window { from_ns: 0, to_ns: 9 }), None, "a restart");
     }
 
     #[test]

@@ -46,6 +46,7 @@ mod text;
 mod turns;
 mod upstreams;
 mod watch;
+mod yardstick;
 
 pub use hop::processes;
 pub use inventory::inventory;

@@ -20,6 +20,7 @@ use crate::roots::{NO_LIVE_KERNEL, Roots};
 use crate::sockets::Sockets;
 use crate::status::StatusPage;
 use crate::sys;
+use crate::yardstick::Yardstick;
 use prony_model::metric::SELF_CPU;
 use prony_model::{Gap, Host, Sample, Software};
 
@@ -38,6 +39,8 @@ pub struct Watch {
     error_log: Option<ErrorLog>,
     status: Option<StatusPage>,
     server: Option<Aside>,
+    /// None on a recorded tree, and where another host of this machine has it.
+    yardstick: Option<Yardstick>,
     slow: Cadence,
     own_cpu_ns: u64,
 }
@@ -66,6 +69,7 @@ impl Watch {
             error_log: host.logs.error.as_deref().map(ErrorLog::new),
             status,
             server,
+            yardstick: if roots.live() { Yardstick::claim(&roots.proc) } else { None },
             slow: Cadence::every(SLOW_NS),
             facts,
             page: Vec::new(),
@@ -106,7 +110,8 @@ impl Watch {
             self.own_cpu_ns += server.read(facts, at_ns);
         }
         self.own_cpu_ns += sys::thread_cpu_ns().saturating_sub(started);
-        facts.put(&SELF_CPU, "", self.own_cpu_ns as f64 / 1e9);
+        let yardstick_ns = self.yardstick.as_ref().map_or(0, |yardstick| yardstick.read(facts));
+        facts.put(&SELF_CPU, "", (self.own_cpu_ns + yardstick_ns) as f64 / 1e9);
         facts.take_sample(at_ns)
     }
 

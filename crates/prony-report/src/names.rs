@@ -234,6 +234,8 @@ const METRICS: &[(&str, &str)] = &[
     ("load.1m", "load average over a minute"),
     ("cpu.context_switches", "context switches"),
     ("cpu.forks", "processes started"),
+    ("yardstick.time", "CPU time of the yardstick's work"),
+    ("yardstick.pieces", "pieces of the yardstick's work"),
     ("proc.count", "processes of the hop"),
     ("proc.user", "CPU time of a process in user space"),
     ("proc.system", "CPU time of a process in the kernel"),

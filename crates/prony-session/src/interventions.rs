@@ -11,8 +11,10 @@ use crate::machine::Command;
 use prony_model::limit::Bounded;
 use prony_model::run::Arm;
 use prony_model::{
-    Gap, Intervention, InterventionKind, Knob, Level, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial,
+    Effect, Gap, Intervention, InterventionKind, Knob, Level, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial,
 };
+use prony_stats::elasticity::Pair;
+use prony_stats::paired;
 use prony_stats::random::Random;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -284,7 +286,7 @@ pub(crate) fn conclude(run: &mut Run, round: &Round) -> Option<Gap> {
                 prony_stats::elasticity::growth(&pairs, planned.dose).map(|e| (e.estimate, e.low, e.high))
             }
             InterventionKind::Removal { .. } | InterventionKind::KeepAlive | InterventionKind::Placebo => {
-                prony_stats::paired::compare("good_per_s", &pairs).map(|e| (e.effect, e.low, e.high))
+                at_equal_speed("good_per_s", &pairs).map(|e| (e.effect, e.low, e.high))
             }
         };
         if let Some((estimate, low, high)) = found {
@@ -304,7 +306,7 @@ pub(crate) fn conclude(run: &mut Run, round: &Round) -> Option<Gap> {
 fn tail(run: &Run, index: usize, latency_us: fn(&LoadResult) -> f64, left_out: &BTreeSet<u32>) -> Option<Bounded> {
     match run.interventions[index].what {
         InterventionKind::Removal { .. } | InterventionKind::KeepAlive => {
-            let change = prony_stats::paired::compare("latency", &pairs(run, index, latency_us, left_out))?;
+            let change = at_equal_speed("latency", &pairs(run, index, latency_us, left_out))?;
             Some(Bounded { value: Some(change.effect), low: Some(change.low), high: Some(change.high) })
         }
         InterventionKind::Cpu
@@ -323,7 +325,7 @@ fn good_per_s(result: &LoadResult) -> f64 {
 }
 
 /// What `of` reads from each complete pair, those of certain trials left out: (as found, with intervention).
-fn pairs(run: &Run, index: usize, of: fn(&LoadResult) -> f64, left_out: &BTreeSet<u32>) -> Vec<(f64, f64)> {
+fn pairs(run: &Run, index: usize, of: fn(&LoadResult) -> f64, left_out: &BTreeSet<u32>) -> Vec<Pair> {
     let answered = |t: &&Trial| t.result.completed + t.result.errors.total() > 0;
     let complete = |t: &&Trial| !t.result.interrupted && answered(t) && !left_out.contains(&t.id);
     let as_found = |pair: u32| {
@@ -336,7 +338,28 @@ fn pairs(run: &Run, index: usize, of: fn(&LoadResult) -> f64, left_out: &BTreeSe
     });
     // Where clients only gave up, in both, the pair says nothing: not that it makes no difference either.
     let told = with.filter(|(found, with)| !(hangs(&found.result) && hangs(&with.result)));
-    told.map(|(found, with)| (of(&found.result), of(&with.result))).collect()
+    let piece_us = |trial: &Trial| run.piece_us(suspect(run, index)?, trial.window);
+    let pair = |(found, with): (&Trial, &Trial)| Pair {
+        x0: of(&found.result),
+        xs: of(&with.result),
+        pieces: piece_us(found).zip(piece_us(with)),
+    };
+    told.map(pair).collect()
+}
+
+/// The host whose speed throughput is taken to follow while this intervention is made: its own target, or that of the suspect that it
+/// is a control of; where there is none the first of the path.
+fn suspect(run: &Run, index: usize) -> Option<&str> {
+    let until = run.interventions.get(..=index)?.iter().rev();
+    let suspect = until.filter(|i| !i.control).map(|i| i.target.as_str()).find(|target| !target.is_empty());
+    suspect.or_else(|| run.stack.path().first().copied())
+}
+
+/// The relative change of what pairs compare, at equal speed of the machine where that can be told.
+fn at_equal_speed(metric: &str, pairs: &[Pair]) -> Option<Effect> {
+    let values: Vec<(f64, f64)> = pairs.iter().map(|pair| (pair.x0, pair.xs)).collect();
+    let pieces: Option<Vec<(f64, f64)>> = pairs.iter().map(|pair| pair.pieces).collect();
+    paired::compare_at_speed(metric, &values, &pieces.unwrap_or_default())
 }
 
 /// Nothing came back, and nothing was refused.
@@ -349,8 +372,8 @@ mod tests {
     use super::*;
     use crate::testing::{MadeRun, plan as base};
     use expect_test::{Expect, expect};
-    use prony_model::metric::CGROUP_USAGE;
-    use prony_model::{ErrorCounts, KnobId};
+    use prony_model::metric::{CGROUP_USAGE, YARDSTICK_PIECES, YARDSTICK_TIME};
+    use prony_model::{ErrorCounts, KnobId, SeriesSet};
 
     fn planned(what: InterventionKind, control: bool) -> Intervention {
         Intervention::planned(if control { "s1" } else { "lb" }, what, control, 0.2)
@@ -705,6 +728,38 @@ mod tests {
         assert!(gap.reason.starts_with("too few pairs were undisturbed, so all count: lb took"), "{gap}");
         assert_eq!(run.interventions[0].pairs, 7);
         assert!(run.interventions[0].elasticity.unwrap() < 0.7);
+    }
+
+    #[test]
+    fn a_machine_whose_speed_moves_hides_no_suspect() {
+        let mut made = MadeRun { run: run(vec![planned(InterventionKind::Cpu, false)]) };
+        // What a piece of work takes in A and B of each pair: a rate falls with it by as much.
+        for (pair, pieces) in
+            [(50.0, 40.0), (40.0, 56.0), (44.0, 40.0), (60.0, 41.0), (42.0, 49.0), (40.0, 52.0)].iter().enumerate()
+        {
+            for (arm, rate, us) in [(Arm::A, 1000.0, pieces.0), (Arm::B, 800.0, pieces.1)] {
+                made = made.trial(Purpose::Intervention { index: 0, pair: pair as u32, arm }, rate * 40.0 / us);
+                made = made.shows(&YARDSTICK_PIECES, "0", 80.0).shows(&YARDSTICK_TIME, "0", us * 80.0 / 1e6);
+            }
+        }
+        let mut blind = made.run.clone();
+        blind.series = SeriesSet::default();
+        for (run, low, high) in [(&mut made.run, 0.99, 1.01), (&mut blind, -1.0, 3.0)] {
+            conclude(run, &Round::default());
+            let found = &run.interventions[0];
+            let ends = (found.low.unwrap(), found.high.unwrap());
+            assert_eq!(ends.0 > low && ends.1 < high, low > 0.0, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_control_goes_by_the_speed_of_its_suspect() {
+        let kinds = [("lb", false), ("", true), ("s1", false), ("lb", true)];
+        let planned =
+            |(target, control): (&str, bool)| Intervention::planned(target, InterventionKind::Cpu, control, 0.2);
+        let of = run(kinds.map(planned).to_vec());
+        assert_eq!([0, 1, 2, 3].map(|index| suspect(&of, index)), ["lb", "lb", "s1", "s1"].map(Some));
+        assert_eq!(suspect(&run(vec![planned(("", true))]), 0), of.stack.path().first().copied());
     }
 
     #[test]

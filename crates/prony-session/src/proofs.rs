@@ -48,7 +48,7 @@ pub(crate) fn conclude(run: &Run, knob: Option<Knob>, seed: u64, earlier: Earlie
 
 fn numbers(run: &Run, hop: Option<&str>, trial: &Trial) -> TrialNumbers {
     let cpu_us = hop.and_then(|hop| run.cpu_us_per_request(hop, trial));
-    TrialNumbers::of(&trial.result, cpu_us)
+    TrialNumbers::of(&trial.result, cpu_us, hop.and_then(|hop| run.piece_us(hop, trial.window)))
 }
 
 /// An arm, for the person who watches.

@@ -12,7 +12,7 @@ use crate::holm;
 use crate::loads::{LoadGroup, Seen, groups};
 use crate::paired::{self, Failures};
 use crate::prove::{
-    CPU_MARGIN, ERROR_SHARE_MARGIN, P99_MARGIN, SAME_MAX, direction, pair_up, percent, points, same_within,
+    CPU_MARGIN, ERROR_SHARE_MARGIN, P99_MARGIN, SAME_MAX, direction, pair_up, percent, pieces, points, same_within,
 };
 use crate::unpaired::{self, TRIALS_MIN};
 use prony_model::comparison::{
@@ -158,7 +158,8 @@ fn of_pairs(metric: ComparedMetric, pairs: &[(Seen, Seen)]) -> Option<MetricChan
         return Some(with_interval(metric, &effect, effect.p, (n, n)));
     }
     let values: Option<Vec<(f64, f64)>> = pairs.iter().map(|(a, b)| a.ratio(metric).zip(b.ratio(metric))).collect();
-    let effect = paired::compare(metric.name(), &values?)?;
+    let pieces = pieces(pairs, |seen| seen.piece_us);
+    let effect = paired::compare_at_speed(metric.name(), &values?, &pieces)?;
     Some(with_interval(metric, &effect, paired::p_by_t(&effect), (n, n)))
 }
 

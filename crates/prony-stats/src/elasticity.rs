@@ -2,6 +2,7 @@
 //!
 //! The sole bottleneck has elasticity 1, a free resource 0. One pair that a stranger disturbed does not spoil the result.
 
+use crate::speed;
 use crate::student;
 
 /// Below this many usable pairs there is no estimate.
@@ -23,10 +24,23 @@ pub struct Elasticity {
     pub high: f64,
     /// Pairs that were usable.
     pub pairs: u32,
+    /// Share of the spread between pairs that the machine's own speed explained, and that was taken out; none when it was not.
+    pub by_speed: Option<f64>,
 }
 
-/// Elasticity of throughput to a resource that was slowed by the share `dose`: ln(xs / x0) / ln(1 - dose) for each pair
-/// (x0 as found, xs slowed). None unless 0 < dose < 1 and at least 3 pairs have both throughputs above 0; pairs that
+/// A trial as found and one with something turned, which ran side by side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pair {
+    /// Throughput as found.
+    pub x0: f64,
+    /// Throughput with it.
+    pub xs: f64,
+    /// What a piece of the yardstick's work took in each; none when it was not measured.
+    pub pieces: Option<(f64, f64)>,
+}
+
+/// Elasticity of throughput to a resource that was slowed by the share `dose`: ln(xs / x0) / ln(1 - dose) for each pair, at equal speed
+/// of the machine where that moved (`speed::allow_for`). None unless 0 < dose < 1 and at least 3 pairs have both throughputs above 0; pairs that
 /// have not are left out, and the count in the result says so.
 ///
 /// The form follows from throughput being homogeneous of degree 1 in all rates of a closed network (Euler's theorem; for
@@ -34,13 +48,13 @@ pub struct Elasticity {
 /// mean with the interval of Tukey and McLaughlin (see `student::trimmed_mean`), because one pair disturbed by a stranger
 /// may be off by ten times the dose: the interval of Wilcoxon's test (Hodges-Lehmann) reaches the most extreme value
 /// until there are 9 pairs, and a plain t interval always does.
-pub fn estimate(pairs: &[(f64, f64)], dose: f64) -> Option<Elasticity> {
+pub fn estimate(pairs: &[Pair], dose: f64) -> Option<Elasticity> {
     (dose > 0.0 && dose < 1.0).then(|| robust(pairs, (-dose).ln_1p()))?
 }
 
 /// Elasticity of throughput to something that was raised by the share `raise` (connections): ln(xs / x0) / ln(1 + raise).
 /// See [`estimate`].
-pub fn growth(pairs: &[(f64, f64)], raise: f64) -> Option<Elasticity> {
+pub fn growth(pairs: &[Pair], raise: f64) -> Option<Elasticity> {
     (raise > 0.0 && raise.is_finite()).then(|| robust(pairs, raise.ln_1p()))?
 }
 
@@ -57,16 +71,22 @@ pub fn effect(elasticity: f64, log_change: f64) -> f64 {
     (elasticity * log_change).exp_m1()
 }
 
-fn robust(pairs: &[(f64, f64)], log_change: f64) -> Option<Elasticity> {
-    let usable = |v: f64| v.is_finite() && v > 0.0;
-    let usable = pairs.iter().filter(|(x0, xs)| usable(*x0) && usable(*xs));
-    let values: Vec<f64> = usable.map(|(x0, xs)| (xs / x0).ln() / log_change).collect();
-    if values.len() < PAIRS_MIN {
+fn robust(pairs: &[Pair], log_change: f64) -> Option<Elasticity> {
+    let is_usable = |v: f64| v.is_finite() && v > 0.0;
+    let usable: Vec<&Pair> = pairs.iter().filter(|pair| is_usable(pair.x0) && is_usable(pair.xs)).collect();
+    if usable.len() < PAIRS_MIN {
         return None;
     }
+    let differences: Vec<f64> = usable.iter().map(|pair| (pair.xs / pair.x0).ln()).collect();
+    let pieces: Option<Vec<(f64, f64)>> = usable.iter().map(|pair| pair.pieces).collect();
+    let allowed = speed::allow_for(&differences, &pieces.unwrap_or_default());
+    let by_speed = allowed.as_ref().map(|allowed| allowed.explained);
+    let differences = allowed.map_or(differences, |allowed| allowed.differences);
+    let values: Vec<f64> = differences.iter().map(|d| d / log_change).collect();
     let trim = if values.len() < PAIRS_TO_TRIM { 0 } else { (TRIM * values.len() as f64) as usize };
     let interval = student::trimmed_mean(&values, trim)?;
-    Some(Elasticity { estimate: interval.center, low: interval.low, high: interval.high, pairs: values.len() as u32 })
+    let pairs = values.len() as u32;
+    Some(Elasticity { estimate: interval.center, low: interval.low, high: interval.high, pairs, by_speed })
 }
 
 #[cfg(test)]
@@ -75,10 +95,14 @@ mod tests {
     use crate::Random;
 
     /// Pairs of trials that spread by 1 %, with a planted elasticity.
-    fn planted(elasticity: f64, dose: f64, pairs: usize, seed: u64) -> Vec<(f64, f64)> {
+    fn planted(elasticity: f64, dose: f64, pairs: usize, seed: u64) -> Vec<Pair> {
         let mut random = Random::new(seed);
         let mut noise = || random.normal(0.0, 0.01).exp();
-        (0..pairs).map(|_| (1e4 * noise(), 1e4 * (1.0 - dose).powf(elasticity) * noise())).collect()
+        (0..pairs).map(|_| pair(1e4 * noise(), 1e4 * (1.0 - dose).powf(elasticity) * noise())).collect()
+    }
+
+    fn pair(x0: f64, xs: f64) -> Pair {
+        Pair { x0, xs, pieces: None }
     }
 
     #[test]
@@ -86,7 +110,7 @@ mod tests {
         for (truth, disturbance) in [(1.0, 0.4), (0.0, 0.4), (1.0, 3.0), (0.3, 0.1)] {
             let covered = (0..300).filter(|seed| {
                 let mut pairs = planted(truth, 0.2, 6, *seed);
-                pairs[2].1 *= disturbance;
+                pairs[2].xs *= disturbance;
                 let found = estimate(&pairs, 0.2).unwrap();
                 assert!((found.estimate - truth).abs() < 0.25, "{truth} {disturbance}: {found:?}");
                 assert!(found.high - found.low < 1.0, "{found:?}");
@@ -106,9 +130,28 @@ mod tests {
 
     #[test]
     fn growth_of_a_stack_that_only_waits_is_one() {
-        let pairs = vec![(1000.0, 1498.0), (1001.0, 1503.0), (999.0, 1499.0), (1000.0, 1500.0)];
+        let pairs =
+            [(1000.0, 1498.0), (1001.0, 1503.0), (999.0, 1499.0), (1000.0, 1500.0)].map(|(x0, xs)| pair(x0, xs));
         let found = growth(&pairs, 0.5).unwrap();
         assert!((found.estimate - 1.0).abs() < 0.02 && found.pairs == 4, "{found:?}");
+    }
+
+    #[test]
+    fn a_machine_whose_speed_moves_hides_no_bottleneck() {
+        let mut random = Random::new(5);
+        let mut trial = |rate: f64| {
+            let slow = random.normal(0.0, 0.15);
+            (rate * (-1.3 * slow + random.normal(0.0, 0.01)).exp(), 40.0 * slow.exp())
+        };
+        let both = |_| {
+            let ((x0, a), (xs, b)) = (trial(1000.0), trial(900.0));
+            Pair { x0, xs, pieces: Some((a, b)) }
+        };
+        let pairs: Vec<Pair> = (0..14).map(both).collect();
+        let untimed: Vec<Pair> = pairs.iter().map(|pair| Pair { pieces: None, ..*pair }).collect();
+        let (found, without) = (estimate(&pairs, 0.1).unwrap(), estimate(&untimed, 0.1).unwrap());
+        assert!(found.by_speed.unwrap() > 0.9 && found.low > 0.7 && found.high < 1.3, "{found:?}");
+        assert!(without.by_speed.is_none() && without.low < 0.5, "{without:?}");
     }
 
     #[test]
@@ -129,7 +172,7 @@ mod tests {
         }
         assert_eq!(estimate(&pairs[..2], 0.2), None);
         assert_eq!(growth(&pairs, 0.0), None);
-        let with_a_dead_trial = [&pairs[..3], &[(1000.0, 0.0)]].concat();
+        let with_a_dead_trial = [&pairs[..3], &[pair(1000.0, 0.0)]].concat();
         assert_eq!(estimate(&with_a_dead_trial, 0.2).unwrap().pairs, 3);
     }
 }

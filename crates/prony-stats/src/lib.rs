@@ -25,6 +25,7 @@ pub mod prove;
 pub mod random;
 pub mod search;
 pub mod simulated;
+mod speed;
 pub mod steady;
 mod student;
 pub mod threshold;

@@ -25,6 +25,8 @@ pub struct Seen {
     pub failures: Failures,
     /// CPU time of the entry host's processes per request in microseconds; none when it was not read.
     pub cpu_us: Option<f64>,
+    /// What a piece of the yardstick's work took meanwhile, in microseconds; none when it was not measured.
+    pub piece_us: Option<f64>,
     /// The generator was the limit.
     pub generator_limited: bool,
     /// Every validity gate held: it was steady, for one.
@@ -32,9 +34,12 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Of a trial within its run; CPU time is that of the first host of the path.
+    /// Of a trial within its run; CPU time is that of the first host of the path, and the speed that of the host that a proof turned
+    /// something at, else of the same.
     pub fn of(run: &Run, trial: &Trial) -> Self {
-        let cpu_us = run.stack.path().first().and_then(|host| run.cpu_us_per_request(host, trial));
+        let first = run.stack.path().first().copied();
+        let turned = run.proof.as_ref().and_then(|proof| Some(proof.knob.as_ref()?.host.as_str()));
+        let cpu_us = first.and_then(|host| run.cpu_us_per_request(host, trial));
         let LoadResult { errors, completed, good_per_s, latency, .. } = &trial.result;
         let total = completed + (errors.total() - errors.status);
         Self {
@@ -43,6 +48,7 @@ impl Seen {
             p99_us: latency.p99_us,
             failures: Failures { errors: errors.total(), total },
             cpu_us,
+            piece_us: turned.or(first).and_then(|host| run.piece_us(host, trial.window)),
             generator_limited: trial.result.generator_limited(),
             valid: trial.result.is_valid(),
         }

@@ -4,6 +4,7 @@
 //! Invariant: swapping A and B mirrors the result (log scale for ratios, plain scale for shares).
 
 use crate::Random;
+use crate::speed;
 use crate::student;
 use prony_model::Effect;
 
@@ -24,11 +25,20 @@ const Z_95: f64 = 1.959_964;
 /// Ratios of paired measurements on the log scale: Bland, Altman 1996, "Transforming data", BMJ 312; see `student::mean`.
 /// None for fewer than 3 pairs, or when a value is not a positive number.
 pub fn compare(metric: &str, pairs: &[(f64, f64)]) -> Option<Effect> {
+    compare_at_speed(metric, pairs, &[])
+}
+
+/// As [`compare`], at equal speed of the machine where that moved. `pieces`: what a piece of the
+/// yardstick's work took in both trials of each pair; empty when that was not measured. See `speed::allow_for`.
+pub fn compare_at_speed(metric: &str, pairs: &[(f64, f64)], pieces: &[(f64, f64)]) -> Option<Effect> {
     let usable = |v: f64| v.is_finite() && v > 0.0;
     if pairs.len() < PAIRS_MIN || !pairs.iter().all(|(a, b)| usable(*a) && usable(*b)) {
         return None;
     }
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| b.ln() - a.ln()).collect();
+    let allowed = speed::allow_for(&differences, pieces);
+    let by_speed = allowed.as_ref().map(|allowed| allowed.explained);
+    let differences = allowed.map_or(differences, |allowed| allowed.differences);
     let interval = student::mean(&differences)?;
     let geometric_mean = |logs: f64| (logs / pairs.len() as f64).exp();
     Some(Effect {
@@ -41,6 +51,7 @@ pub fn compare(metric: &str, pairs: &[(f64, f64)]) -> Option<Effect> {
         detectable: interval.detectable.exp_m1(),
         p: sign_permutation_p(&differences),
         pairs: pairs.len() as u32,
+        by_speed,
     })
 }
 
@@ -87,6 +98,7 @@ pub fn compare_share(metric: &str, pairs: &[(Failures, Failures)]) -> Option<Eff
         detectable: spread.detectable,
         p: sign_permutation_p(&differences),
         pairs: pairs.len() as u32,
+        by_speed: None,
     })
 }
 

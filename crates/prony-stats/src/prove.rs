@@ -32,11 +32,14 @@ pub struct TrialNumbers {
     pub total: u64,
     /// CPU time of the changed host per request in microseconds; none when it was not read.
     pub cpu_us_per_request: Option<f64>,
+    /// What a piece of the yardstick's work took meanwhile, in microseconds; none when it was not measured.
+    pub piece_us: Option<f64>,
 }
 
 impl TrialNumbers {
-    /// From the result of a load, and the CPU time per request of the changed host if it was read.
-    pub fn of(result: &LoadResult, cpu_us_per_request: Option<f64>) -> Self {
+    /// From the result of a load, and what hosts showed meanwhile: the CPU time per request of the changed one, and what a piece of
+    /// the yardstick's work took, if these were read.
+    pub fn of(result: &LoadResult, cpu_us_per_request: Option<f64>, piece_us: Option<f64>) -> Self {
         let errors = result.errors;
         Self {
             good_per_s: result.good_per_s,
@@ -44,6 +47,7 @@ impl TrialNumbers {
             errors: errors.total(),
             total: result.completed + (errors.total() - errors.status),
             cpu_us_per_request,
+            piece_us,
         }
     }
 }
@@ -64,8 +68,9 @@ pub fn verdict(
 ) -> Proof {
     let pairs = pair_up(trials);
     let rates: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (a.good_per_s, b.good_per_s)).collect();
-    let effect = paired::compare("good_per_s", &rates);
-    let guards = guards(&pairs);
+    let pieces = pieces(&pairs, |numbers| numbers.piece_us);
+    let effect = paired::compare_at_speed("good_per_s", &rates, &pieces);
+    let guards = guards(&pairs, &pieces);
     let verdict = effect.as_ref().map_or(ProofVerdict::Inconclusive, |effect| decide(effect, &guards));
     let summary = match &effect {
         Some(effect) => summary(knob.as_ref(), verdict, effect, &guards, predicted_gain),
@@ -89,16 +94,22 @@ pub(crate) fn pair_up<T: Clone>(trials: &[(u32, Arm, T)]) -> Vec<(T, T)> {
     blocks.into_values().flat_map(|[a, b]| a.into_iter().zip(b)).collect()
 }
 
-fn guards(pairs: &[(TrialNumbers, TrialNumbers)]) -> Vec<Guard> {
+/// What pieces of the yardstick's work took in the trials of each pair; empty when that is not known of all.
+pub(crate) fn pieces<T>(pairs: &[(T, T)], piece: fn(&T) -> Option<f64>) -> Vec<(f64, f64)> {
+    let all: Option<Vec<(f64, f64)>> = pairs.iter().map(|(a, b)| piece(a).zip(piece(b))).collect();
+    all.unwrap_or_default()
+}
+
+fn guards(pairs: &[(TrialNumbers, TrialNumbers)], pieces: &[(f64, f64)]) -> Vec<Guard> {
     let p99: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (a.p99_us, b.p99_us)).collect();
     let failures = |t: &TrialNumbers| Failures { errors: t.errors, total: t.total };
     let errors: Vec<_> = pairs.iter().map(|(a, b)| (failures(a), failures(b))).collect();
     let cpu: Vec<(f64, f64)> =
         pairs.iter().filter_map(|(a, b)| a.cpu_us_per_request.zip(b.cpu_us_per_request)).collect();
     let guarded = [
-        (paired::compare("p99_us", &p99), P99_MARGIN),
+        (paired::compare_at_speed("p99_us", &p99, pieces), P99_MARGIN),
         (paired::compare_share("error_share", &errors), ERROR_SHARE_MARGIN),
-        (paired::compare("cpu_us_per_request", &cpu), CPU_MARGIN),
+        (paired::compare_at_speed("cpu_us_per_request", &cpu, pieces), CPU_MARGIN),
     ];
     let guard = |(effect, margin): (Option<Effect>, f64)| {
         effect.map(|effect| Guard { held: effect.high <= margin, broken: effect.low > margin, margin, effect })
@@ -169,6 +180,7 @@ fn summary(
         effect.pairs,
         percent(effect.detectable).trim_start_matches('+'),
     );
+    text += &at_equal_speed(effect);
     let not_held = guards.iter().filter(|guard| !guard.held).map(describe).collect::<Vec<_>>();
     if !not_held.is_empty() {
         text += &format!(" Guards: {}.", not_held.join("; "));
@@ -177,6 +189,16 @@ fn summary(
         text += &format!(" {}.", score(predicted, effect));
     }
     text
+}
+
+/// That the machine's own speed was taken out, when it was.
+pub(crate) fn at_equal_speed(effect: &Effect) -> String {
+    let Some(explained) = effect.by_speed else { return String::new() };
+    let share = percent(explained);
+    format!(
+        " At equal speed of the machine, which explains {} of the spread between pairs.",
+        share.trim_start_matches('+')
+    )
 }
 
 fn describe(guard: &Guard) -> String {
@@ -248,6 +270,7 @@ mod tests {
                 errors: if arm == Arm::B { planted.errors } else { 0 },
                 total: 50_000,
                 cpu_us_per_request: Some(around(80.0 * (1.0 + b * planted.cpu))),
+                piece_us: None,
             };
             (block, arm, numbers)
         };
@@ -305,7 +328,7 @@ mod tests {
     #[test]
     fn a_bad_status_is_an_error_and_still_one_request() {
         let errors = prony_model::ErrorCounts { status: 3, timeout: 2, ..Default::default() };
-        let numbers = TrialNumbers::of(&LoadResult { completed: 100, errors, ..LoadResult::default() }, None);
+        let numbers = TrialNumbers::of(&LoadResult { completed: 100, errors, ..LoadResult::default() }, None, None);
         assert_eq!((numbers.errors, numbers.total), (5, 102));
     }
 

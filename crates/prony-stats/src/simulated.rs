@@ -237,6 +237,7 @@ impl Session {
             errors: 0,
             total: (answers.per_s * seconds) as u64,
             cpu_us_per_request: None,
+            piece_us: None,
         }
     }
 

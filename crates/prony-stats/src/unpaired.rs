@@ -33,6 +33,7 @@ pub fn compare(metric: &str, a: &[f64], b: &[f64]) -> Option<Effect> {
         detectable: interval.detectable.exp_m1(),
         p,
         pairs: a.len().min(b.len()) as u32,
+        by_speed: None,
     })
 }
 
@@ -59,6 +60,7 @@ pub fn compare_share(metric: &str, a: &[Failures], b: &[Failures]) -> Option<Eff
         detectable: spread.detectable,
         p,
         pairs: a.len().min(b.len()) as u32,
+        by_speed: None,
     })
 }
 

@@ -97,6 +97,8 @@ export const names: Names = {
   "CPU time in hard interrupts": "硬中断 CPU 时间",
   "CPU time in soft interrupts": "软中断 CPU 时间",
   "CPU time taken by other guests": "被其他虚拟机占用的 CPU 时间",
+  "CPU time of the yardstick's work": "标尺任务的 CPU 时间",
+  "pieces of the yardstick's work": "标尺任务的次数",
   "load average over a minute": "一分钟平均负载",
   "context switches": "上下文切换",
   "processes started": "启动的进程",

@@ -413,6 +413,7 @@ fn effect(metric: &str, a: f64, b: f64, half: f64) -> Effect {
         detectable: 0.011,
         p: 0.0078,
         pairs: 8,
+        by_speed: None,
     }
 }
 
