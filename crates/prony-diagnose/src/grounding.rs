@@ -28,6 +28,8 @@ const SOLE: f64 = 0.75;
 /// A host that uses less of full CPUs than this part of what the stack does is held against it all the same. A guess: a small user shows
 /// that they are full, not whose work fills them.
 const PART_MIN: f64 = 0.5;
+/// A host that uses so much of what the stack does on full CPUs fills them by itself. A guess.
+const FILLS: f64 = 0.8;
 /// A removal that brings less than this part of the predicted gain speaks against the cause. A guess.
 const REMOVAL_PART: f64 = 0.25;
 /// Part of the latency at p99 or p99.9 that a removal must take away at least, to count as what requests waited for. A guess: the p99 of
@@ -140,6 +142,8 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
     let expected = slowed.map_or(1.0, |slowed| part_of_full_cpus(&slowed));
     if seen.follows() {
         Response::Follows(detail)
+    } else if slowed.is_some_and(|slowed| goes_by_the_clock(&slowed, &seen)) {
+        Response::Unclear(format!("{detail}; but it fills its CPUs, and some of its work may go by the clock"))
     } else if seen.high < FOLLOWS * expected || (seen.value < HARDLY && seen.high - seen.low < 1.0) {
         Response::Contradicts(detail)
     } else {
@@ -214,18 +218,28 @@ pub fn share_mended(hop: &Hop<'_>, finding: &Finding) -> Option<f64> {
 fn is_part(hop: &Hop<'_>, seen: &Seen) -> bool {
     let grows = concurrency_elasticity(hop).is_some_and(|e| e >= FLAT);
     let expected = part_of_full_cpus(hop);
-    seen.high < SOLE * expected && (seen.value < FOLLOWS * expected || grows)
+    !goes_by_the_clock(hop, seen) && seen.high < SOLE * expected && (seen.value < FOLLOWS * expected || grows)
+}
+
+/// Whether throughput follows a host for sure, though not in full, that fills its CPUs by itself and lets nothing grow with connections.
+/// Work that goes by the clock, as a wait that spins, takes no longer with less CPU; then an elasticity below 1 acquits nobody.
+fn goes_by_the_clock(hop: &Hop<'_>, seen: &Seen) -> bool {
+    let fills = has_full_cpus(hop) && part_of_full_cpus(hop) >= FILLS;
+    fills && seen.low > HARDLY && concurrency_elasticity(hop).is_some_and(|e| e < FLAT)
+}
+
+fn has_full_cpus(hop: &Hop<'_>) -> bool {
+    hop.at(Level::At).and_then(|r| r.cpu()).is_ok_and(|cpu| cpu.busy_share() >= FULL_CPU)
 }
 
 /// What the hop uses of full CPUs, over what all hosts of the stack use of them, at least [`PART_MIN`]: what it leaves when it is slowed,
 /// these take. 1 where the CPUs have room, and where that is not known.
 fn part_of_full_cpus(hop: &Hop<'_>) -> f64 {
     let own = |h: &Hop<'_>| h.at(Level::At).and_then(|r| r.own_cpu()).unwrap_or(0.0);
-    let is_full = hop.at(Level::At).and_then(|r| r.cpu()).is_ok_and(|cpu| cpu.busy_share() >= FULL_CPU);
     let others = hosts_of(hop).filter(|o| o.name != hop.name && o.shares_cpu_with(hop));
     let beside: f64 = others.map(|o| own(&o)).sum();
     let of_it = own(hop);
-    if is_full && of_it > 0.0 { (of_it / (of_it + beside)).max(PART_MIN) } else { 1.0 }
+    if has_full_cpus(hop) && of_it > 0.0 { (of_it / (of_it + beside)).max(PART_MIN) } else { 1.0 }
 }
 
 /// A queue for something that is all in use lets more requests at once wait longer, and no more be served.

@@ -18,7 +18,8 @@
 //!
 //! ## What it is not
 //! Many sockets in TIME_WAIT on the side that closes and does not open: the range is not used there. Connects that are
-//! refused or time out.
+//! refused or time out. Servers that fail: a proxy drops the connection of each try that failed, and opens one for the next; that is
+//! `retry-storm` or `bad-upstream`.
 //!
 //! ## Fix
 //! Keep connections open (see `upstream-keepalive-off`); then knob `sysctl.net.ipv4.ip_local_port_range`; more
@@ -27,7 +28,7 @@
 //! ## References
 //! ip(7) `ip_local_port_range`; Linux `__inet_hash_connect`.
 
-use super::upstream_keepalive_off::keeping;
+use super::upstream_keepalive_off::{failed_tries, keeping};
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_until_full, knob, ruled_out,
 };
@@ -57,6 +58,10 @@ const OPENS_PER_REQUEST: f64 = 0.05;
 /// Share of failed requests from which a full range of ports is no coincidence. A guess: a hundred times the usual budget.
 const FAILED_SHARE: f64 = 0.1;
 
+/// Tries per request that fail, from which they are what opens connections. A guess: from there on `retry-storm` speaks of them.
+const FAILED_TRIES: f64 = 0.2;
+/// Of the connections opened, those that no failure explains, from which they use ports by themselves. A guess.
+const BY_ITSELF: f64 = 0.3;
 /// Share of the limit that the search for a free port takes, from which it matters. A guess: a proxy whose range is hardly used
 /// shows nothing of it.
 const SEARCH_MIN: f64 = 0.05;
@@ -73,6 +78,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         Ok(r.max(&SOCK_TIME_WAIT)? / (r.sum(&PORT_RANGE)?.max(1.0) * servers as f64))
     });
     let none_fails = !fails.as_ref().is_ok_and(|fails| fails.value >= FAILS_PER_REQUEST);
+    if let Some(opens) = opened_by_failures(hop).filter(|_| none_fails) {
+        let claim = "connections are opened because answers failed on those before: that is what uses ports";
+        return ruled_out(&opens, FAILED_TRIES, "guess", claim);
+    }
     let finding = match searching(hop).filter(|_| none_fails) {
         Some(found) => found.and(fill, "ports held in TIME_WAIT"),
         None => match used_up(hop, fails, fill)? {
@@ -92,6 +101,13 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .gaining(gain_until_full(hop))
         .tested_by(Dose::RemovalByAll)
         .fires()
+}
+
+/// Connections that it opens per request, where nearly each stands for one that an answer failed on.
+fn opened_by_failures(hop: &Hop<'_>) -> Option<Fact> {
+    let failed = failed_tries(hop);
+    let opens = hop.per_request(&TCP_ACTIVE_OPENS).ok()?;
+    (failed >= FAILED_TRIES && opens.value - failed < BY_ITSELF * opens.value).then_some(opens)
 }
 
 /// Connections still open, but each looks long for a port; none where that takes little.
@@ -148,6 +164,7 @@ fn used_up(
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
+    use prony_model::metric::{LOOK_UPSTREAM_FAILURES, LOOK_UPSTREAM_TRIES};
     use proptest::prelude::*;
 
     /// 1000 ports, two servers, 890 good requests/s of 9,000 completed.
@@ -191,6 +208,30 @@ mod tests {
         assert!(score(CAUSE.id, "lb", &lab(0.06)) > 0.0, "border");
         let fails = lab(0.4).per_second("lb", &ERROR_LOG_NO_PORT, "", 8_100.0);
         assert!(finding(CAUSE.id, "lb", &fails).unwrap().summary.contains("fails to connect"), "what fails is worse");
+    }
+
+    #[test]
+    fn ports_that_failures_use_are_not_to_blame() {
+        let lab = |tries: f64, failing: f64| {
+            let profile: &[(&str, &str, f64)] = &[("__inet_hash_connect", "kernel", 0.6), ("[nginx]", "nginx", 0.4)];
+            let lab = Lab::healthy().profiled("lb", profile).per_second("lb", &TCP_ACTIVE_OPENS, "", 15_300.0);
+            lab.gauge("lb", &LOOK_UPSTREAM_TRIES, "10.77.0.11:80", tries).gauge(
+                "lb",
+                &LOOK_UPSTREAM_FAILURES,
+                "10.77.0.11:80",
+                failing,
+            )
+        };
+        assert_eq!(score(CAUSE.id, "lb", &lab(2.0, 0.5)), 0.0, "a connection for each failure");
+        assert!(score(CAUSE.id, "lb", &lab(2.0, 0.0)) > 0.5);
+        assert_eq!(score(CAUSE.id, "lb", &lab(2.0, 0.36)), 0.0, "border: 0.72 of one connection");
+        assert!(score(CAUSE.id, "lb", &lab(2.0, 0.34)) > 0.5, "border: 0.68 of it");
+        assert!(
+            score(CAUSE.id, "lb", &lab(1.0, 0.19).per_second("lb", &TCP_ACTIVE_OPENS, "", 3_000.0)) > 0.5,
+            "border: few fail"
+        );
+        let fails = lab(2.0, 0.5).per_second("lb", &ERROR_LOG_NO_PORT, "", 8_100.0);
+        assert!(score(CAUSE.id, "lb", &fails) > 0.0, "these fail for want of a port");
     }
 
     proptest! {

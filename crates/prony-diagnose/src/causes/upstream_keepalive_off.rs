@@ -98,7 +98,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 }
 
 /// Tries per request that failed: a proxy drops the connection with the answer that it does not pass on.
-fn failed_tries(hop: &Hop<'_>) -> f64 {
+pub(super) fn failed_tries(hop: &Hop<'_>) -> f64 {
     let failed =
         |item: &&str| Some(hop.look(&LOOK_UPSTREAM_TRIES, item).ok()? * hop.look(&LOOK_UPSTREAM_FAILURES, item).ok()?);
     hop.items(&LOOK_UPSTREAM_TRIES).iter().filter_map(failed).sum()

@@ -93,3 +93,21 @@ fn a_stack_that_fails_is_said_to_fail() {
     assert!(summary.ends_with(" 98.0 % of the requests fail, most with status 500."), "{summary}");
     assert!(!said(Lab::healthy().failing(0.009)).contains("fail"));
 }
+
+#[test]
+fn work_that_goes_by_the_clock_is_not_acquitted() {
+    let said = |lab: Lab, answer| {
+        let mut run = lab.run();
+        answered(&mut run, answer, (0.0, -0.02, 0.02));
+        let verdict = diagnose(&run).verdict;
+        (verdict.cause.starts_with("cpu-saturated") && verdict.hop == "lb")
+            .then_some((verdict.grounded, verdict.confidence))
+    };
+    let spins = (0.39, 0.37, 0.41);
+    assert_eq!(said(Lab::healthy(), spins), Some((false, Confidence::Medium)), "it follows, but not in full");
+    assert_eq!(said(Lab::healthy(), (0.39, 0.14, 0.49)), None, "border: it may hardly follow");
+    let room = Lab::healthy().cpu("0", 0.3, 0.3, 0.2);
+    assert_eq!(said(room, spins), None, "its CPUs have room");
+    let grows = Lab { x: [7_650.0, 15_300.0, 20_000.0], ..Lab::healthy() };
+    assert_eq!(said(grows, spins), None, "more connections bring more");
+}
