@@ -39,9 +39,9 @@ pub struct Pair {
     pub pieces: Option<(f64, f64)>,
 }
 
-/// Elasticity of throughput to a resource that was slowed by the share `dose`: ln(xs / x0) / ln(1 - dose) for each pair, at equal speed
-/// of the machine where that moved (`speed::allow_for`). None unless 0 < dose < 1 and at least 3 pairs have both throughputs above 0; pairs that
-/// have not are left out, and the count in the result says so.
+/// Elasticity of throughput to a resource that was slowed by the share `dose`: ln(xs / x0) / ln(1 - dose) for each pair, at equal
+/// speed of the machine where that moved (`speed::allow_for`). None unless 0 < dose < 1 and at least 3 pairs have both throughputs
+/// above 0; pairs that have not are left out, and the count in the result says so.
 ///
 /// The form follows from throughput being homogeneous of degree 1 in all rates of a closed network (Euler's theorem; for
 /// queueing networks: Suri, "Robustness of queuing network formulas", JACM 30, 1983). The location is the 20 % trimmed

@@ -15,7 +15,8 @@
 //!
 //! ## What it is not
 //! A receiver that reads late because it is busy: then its CPUs are full, and its window is small for that reason; unless its
-//! buffers can hold next to nothing, which makes work of its own, a packet for every few kilobytes. A full link, before which everything fills. A path that loses packets: the congestion window holds then, not a buffer.
+//! buffers can hold next to nothing, which makes work of its own, a packet for every few kilobytes. A full link, before which
+//! everything fills. A path that loses packets: the congestion window holds then, not a buffer.
 //!
 //! ## Fix
 //! `net.ipv4.tcp_wmem`, `net.ipv4.tcp_rmem`; the server's own buffer settings (nginx `listen ... sndbuf`).
