@@ -228,7 +228,8 @@ fn goes_by_the_clock(hop: &Hop<'_>, seen: &Seen) -> bool {
     fills && seen.low > HARDLY && concurrency_elasticity(hop).is_some_and(|e| e < FLAT)
 }
 
-fn has_full_cpus(hop: &Hop<'_>) -> bool {
+/// Whether the CPUs of a host are full at the limit.
+pub fn has_full_cpus(hop: &Hop<'_>) -> bool {
     hop.at(Level::At).and_then(|r| r.cpu()).is_ok_and(|cpu| cpu.busy_share() >= FULL_CPU)
 }
 

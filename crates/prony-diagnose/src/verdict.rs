@@ -246,8 +246,7 @@ fn follow_interventions<'a>(run: &'a Run, survey: &mut Survey<'a>) {
     for (host, elasticity) in grounding::surprising_hosts(run) {
         // Who slows a small user of full CPUs sees that they are full, and not whose work fills them.
         let slowed = Hop { run, name: host };
-        let is_full = slowed.at(Level::At).and_then(|r| r.cpu()).is_ok_and(|cpu| cpu.busy_share() >= FULL_CPU);
-        let greatest = if is_full { greatest_user(&slowed).name } else { host };
+        let greatest = if grounding::has_full_cpus(&slowed) { greatest_user(&slowed).name } else { host };
         let is_it = |of: Option<&str>| of.is_some_and(|of| of == host || of == greatest);
         let known = survey.standing.iter().any(|s| is_it(s.finding.dose.cpu_host(&s.hop)));
         if let Some(standing) = (!known).then(|| limit_shown_by_intervention(run, host, greatest, elasticity)).flatten()
