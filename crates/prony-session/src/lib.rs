@@ -26,3 +26,4 @@ pub use driver::{DriveError, connect, drive, inventories, rehearse};
 pub use effort::Effort;
 pub use limit::LimitGoal;
 pub use machine::{BUDGET, Command, Goal, Outcome, Remedy, Session, TrialOrder};
+pub use proofs::Precision;

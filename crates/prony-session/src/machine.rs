@@ -4,12 +4,13 @@ use crate::cells::{self, CellTask};
 use crate::effort::Effort;
 use crate::interventions::Round;
 use crate::limit::{LimitGoal, LimitSearch, Step};
+use crate::proofs::{Further, Precision};
 use crate::{cost, interventions, levels, proofs, quiet};
 use prony_model::comparison::EarlierAa;
 use prony_model::knob::ChangeState;
 use prony_model::run::Inventory;
 use prony_model::{
-    Change, Event, Gap, Knob, Level, LoadPlan, Nanos, Purpose, Run, RunEnd, Sample, Stacks, Trial, Window,
+    Change, Event, Gap, Knob, Level, LoadPlan, Nanos, Purpose, Run, RunEnd, Sample, Share, Stacks, Trial, Window,
 };
 use std::collections::VecDeque;
 
@@ -38,6 +39,8 @@ pub enum Goal {
         keep: bool,
         /// What earlier proofs say of this machine.
         earlier: EarlierAa,
+        /// How exact it is to be.
+        precision: Precision,
     },
 }
 
@@ -564,16 +567,21 @@ impl Session {
             knob.as_ref().map_or("nothing (A/A)".to_string(), |k| format!("{} = {} at {}", k.id, k.value, k.host));
         let predicted = predicted.map(|g| format!(", predicted {:+.0} %", g * 100.0)).unwrap_or_default();
         self.stage(Stage::Prove, "prove", format!("interleaved A/B of {what}{predicted}"));
-        self.queue = proofs::plan(knob.as_ref(), &self.base, &self.effort, self.seed);
+        self.queue = proofs::plan(&self.run, knob.as_ref(), &self.base, &self.effort, self.seed);
         self.knob = knob;
     }
 
     fn after_proof(&mut self) {
-        let earlier = match self.goal {
-            Goal::Prove { earlier, .. } => earlier,
-            Goal::Limit(_) | Goal::Cells(_) | Goal::Diagnose { .. } => EarlierAa::default(),
+        let (earlier, precision) = match self.goal {
+            Goal::Prove { earlier, precision, .. } => (earlier, precision),
+            Goal::Limit(_) | Goal::Cells(_) | Goal::Diagnose { .. } => (EarlierAa::default(), Precision::default()),
         };
         let proof = proofs::conclude(&self.run, self.knob.clone(), self.seed, earlier);
+        match proofs::further(&self.run, &proof, &precision) {
+            Further::Blocks(blocks) => return self.prove_on(blocks, precision.detect),
+            Further::NoTime(gap) => self.miss(gap),
+            Further::Enough => {}
+        }
         let better = proof.verdict == prony_model::ProofVerdict::Better;
         self.run.proof = Some(proof);
         match (&self.goal, self.knob.clone()) {
@@ -583,6 +591,13 @@ impl Session {
             }
             _ => self.done(),
         }
+    }
+
+    /// Plans more blocks of a proof whose pairs differ too much.
+    fn prove_on(&mut self, blocks: u32, detect: Share) {
+        self.stage(Stage::Prove, "prove", format!("{blocks} more blocks, to find a change of {detect}"));
+        let effort = Effort { blocks, ..self.effort.clone() };
+        self.queue = proofs::plan(&self.run, self.knob.as_ref(), &self.base, &effort, self.seed);
     }
 
     fn search_on(&mut self) {

@@ -4,9 +4,9 @@ use expect_test::{Expect, expect};
 use prony_model::comparison::EarlierAa;
 use prony_model::knob::ChangeState;
 use prony_model::{
-    Change, ErrorCounts, Knob, KnobId, Level, LoadPlan, LoadResult, Nanos, Run, RunEnd, Stack, Trial, Window,
+    Change, ErrorCounts, Knob, KnobId, Level, LoadPlan, LoadResult, Nanos, Run, RunEnd, Share, Stack, Trial, Window,
 };
-use prony_session::{Command, Effort, Goal, LimitGoal, Outcome, Remedy, Session};
+use prony_session::{Command, Effort, Goal, LimitGoal, Outcome, Precision, Remedy, Session};
 use proptest::prelude::*;
 
 const STACK: &str = r#"
@@ -36,6 +36,8 @@ struct World {
     /// From then on the stack carries a third.
     fades_after: u32,
     gain: f64,
+    /// By how much trials differ.
+    noise: f64,
     log: Vec<String>,
 }
 
@@ -43,7 +45,16 @@ impl World {
     fn new(goal: Goal, gain: f64) -> Self {
         let run = Run { stack: Stack::parse("stack.toml", STACK).expect("a good stack"), ..Run::default() };
         let session = Session::new(goal, Effort::quick(), plan(), run);
-        Self { session, turned: false, worse: false, trials: 0, fades_after: u32::MAX, gain, log: Vec::new() }
+        Self {
+            session,
+            turned: false,
+            worse: false,
+            trials: 0,
+            fades_after: u32::MAX,
+            gain,
+            noise: 0.006,
+            log: Vec::new(),
+        }
     }
 
     /// Plays to the end; `upset` may replace the outcome of step n.
@@ -77,7 +88,7 @@ impl World {
                 self.trials += 1;
                 let speed = if self.turned { self.gain } else { 1.0 } * if self.worse { 0.8 } else { 1.0 };
                 // A little noise that is the same in every play.
-                let noise = 1.0 + f64::from(self.trials * 7919 % 13) / 2000.0;
+                let noise = 1.0 + self.noise * f64::from(self.trials * 7919 % 13) / 12.0;
                 let faded = if self.trials > self.fades_after { 1.0 / 3.0 } else { 1.0 };
                 let rate = 1000.0 * speed * noise * faded;
                 let result = LoadResult {
@@ -134,7 +145,7 @@ fn check(goal: Goal, gain: f64, want: Expect) {
 }
 
 fn chosen(keep: bool) -> Goal {
-    Goal::Prove { remedy: Remedy::Chosen(knob()), keep, earlier: EarlierAa::default() }
+    Goal::Prove { remedy: Remedy::Chosen(knob()), keep, earlier: EarlierAa::default(), precision: Precision::default() }
 }
 
 #[test]
@@ -149,6 +160,26 @@ fn a_chosen_knob_is_proven_in_blocks() {
 }
 
 #[test]
+fn a_proof_goes_on_until_pairs_differ_little_enough_or_time_is_up() {
+    let blocks = |noise: f64, precision: Precision| {
+        let goal =
+            Goal::Prove { remedy: Remedy::Chosen(knob()), keep: false, earlier: EarlierAa::default(), precision };
+        let (run, log, changed) = World { noise, ..World::new(goal, 1.0) }.play(|_, _| None);
+        assert!(!changed && run.end == RunEnd::Done);
+        let gaps = run.gaps.iter().filter(|gap| gap.fact == "proof").count();
+        (log.iter().filter(|l| l.starts_with("proof")).count() / 4, gaps)
+    };
+    let usual = Precision::default();
+    assert_eq!(blocks(0.006, usual), (3, 0), "as few as there are at least");
+    let (more, gaps) = blocks(0.15, usual);
+    assert!(more > 6 && gaps == 0, "{more} blocks");
+    // A trial takes 2 s in this world.
+    let short = Precision { budget: Nanos::from_millis(32_000), ..usual };
+    assert_eq!(blocks(0.3, short), (4, 1), "what cannot be told is told");
+    assert_eq!(blocks(0.3, Precision { detect: Share(f64::INFINITY), ..short }), (3, 0), "nothing is asked");
+}
+
+#[test]
 fn a_proven_change_is_kept_only_on_request() {
     let (run, log, _) = World::new(chosen(true), 1.5).play(|_, _| None);
     assert_eq!(log.last().map(String::as_str), Some("keep"));
@@ -160,7 +191,12 @@ fn a_proven_change_is_kept_only_on_request() {
 
 #[test]
 fn nothing_compared_with_nothing_makes_no_difference() {
-    let goal = Goal::Prove { remedy: Remedy::Nothing, keep: false, earlier: EarlierAa::default() };
+    let goal = Goal::Prove {
+        remedy: Remedy::Nothing,
+        keep: false,
+        earlier: EarlierAa::default(),
+        precision: Precision::default(),
+    };
     let (run, _, _) = World::new(goal, 1.0).play(|_, _| None);
     assert_eq!(run.proof.unwrap().verdict, prony_model::ProofVerdict::NoDifference);
     assert!(run.changes.is_empty());

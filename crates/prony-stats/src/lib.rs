@@ -21,6 +21,7 @@ pub mod loads;
 pub mod order;
 pub mod overload;
 pub mod paired;
+pub mod precision;
 pub mod prove;
 pub mod random;
 pub mod search;

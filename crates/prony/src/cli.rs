@@ -21,7 +21,8 @@ pub(crate) use serve_args::ServeArgs;
 pub(crate) use watch_args::WatchArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use prony_model::{Nanos, Rate};
+use prony_model::{Nanos, Rate, Share};
+use prony_session::Precision;
 use std::path::PathBuf;
 
 /// A dynamometer for web services: loads a stack to its limit, proves what holds it there, and proves the fix.
@@ -137,6 +138,27 @@ pub(crate) struct ChoiceArgs {
     pub rate: Option<Rate>,
 }
 
+/// How exact a proof is to be.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct PrecisionArgs {
+    /// The smallest change of throughput that is to be found in 8 of 10 attempts: blocks are added until pairs differ little
+    /// enough for that [default: 5%; with --quick none are added]
+    #[arg(long, value_name = "PERCENT")]
+    pub detect: Option<Share>,
+    /// Time for the trials of a proof; a change beyond doubt and a quiet machine need less [default: 120s]
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<Nanos>,
+}
+
+impl PrecisionArgs {
+    /// What the session is asked; `quick`: the user wants to have it soon.
+    pub fn precision(self, quick: bool) -> Precision {
+        let usual = Precision::default();
+        let unasked = if quick { Share(f64::INFINITY) } else { usual.detect };
+        Precision { detect: self.detect.unwrap_or(unasked), budget: self.budget.unwrap_or(usual.budget) }
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   prony prove labs/proxy-keepalive-off.toml
@@ -148,6 +170,8 @@ pub(crate) struct ProveArgs {
     pub target: TargetArgs,
     #[command(flatten)]
     pub output: OutputArgs,
+    #[command(flatten)]
+    pub precision: PrecisionArgs,
     /// Leave the change in place if it is proven better, and print how to make it permanent
     #[arg(long)]
     pub keep: bool,
@@ -186,6 +210,7 @@ pub(crate) struct DiagnoseArgs {
 #[command(after_help = "Examples:
   prony tune stack.toml                                       the remedy that the diagnosis names
   prony tune stack.toml --knob lb:nginx.worker_processes=4    your own
+  prony tune stack.toml --knob lb:nginx.backlog=511 --detect 2%  a change of 2 % is not to be missed
   prony tune stack.toml --aa                                  change nothing: must come out the same
   prony tune --knobs                                          list the knobs")]
 pub(crate) struct TuneArgs {
@@ -196,6 +221,8 @@ pub(crate) struct TuneArgs {
     pub choice: ChoiceArgs,
     #[command(flatten)]
     pub output: OutputArgs,
+    #[command(flatten)]
+    pub precision: PrecisionArgs,
     /// Try this knob: NAME=VALUE at the entry of the path, or HOST:NAME=VALUE
     #[arg(long, value_name = "KNOB", conflicts_with = "aa")]
     pub knob: Option<String>,

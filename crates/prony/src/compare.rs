@@ -35,6 +35,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Exit> {
 fn only_with_live(args: &CompareArgs) -> Result<()> {
     let ChoiceArgs { owned, seed, quick, connections, rate } = &args.choice;
     let given = [
+        ("--detect", args.precision.detect.is_some()),
+        ("--budget", args.precision.budget.is_some()),
         ("--knob", !args.knobs.is_empty()),
         ("--aa", args.aa.is_some()),
         ("--owned", *owned),
@@ -84,7 +86,8 @@ fn live(args: &CompareArgs, name: &str) -> Result<Comparison> {
         ));
     }
     let earlier = aa::earlier()?;
-    let goal = |remedy| Goal::Prove { remedy, keep: false, earlier };
+    let precision = args.precision.precision(args.choice.quick);
+    let goal = |remedy| Goal::Prove { remedy, keep: false, earlier, precision };
     let mut goals: Vec<Goal> = knobs.iter().map(|knob| goal(Remedy::Chosen(knob.clone()))).collect();
     goals.extend(std::iter::repeat_n(goal(Remedy::Nothing), aa_runs));
     let output = OutputArgs { json: args.json, md: false, record: None, report: None, progress: args.progress };

@@ -21,7 +21,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `prony prove STACK`.
 pub(crate) fn prove(args: &ProveArgs) -> Result<Exit> {
-    let goal = Goal::Prove { remedy: Remedy::Diagnosed, keep: args.keep, earlier: aa::earlier()? };
+    let precision = args.precision.precision(args.target.choice.quick);
+    let goal = Goal::Prove { remedy: Remedy::Diagnosed, keep: args.keep, earlier: aa::earlier()?, precision };
     finish(measure(&args.target.stack, &args.target.choice, goal, &args.output)?, &args.output)
 }
 
@@ -82,7 +83,8 @@ pub(crate) fn tune(args: &TuneArgs) -> Result<Exit> {
         (None, true) => Remedy::Nothing,
         (None, false) => Remedy::Diagnosed,
     };
-    let goal = Goal::Prove { remedy, keep: args.keep, earlier: aa::earlier()? };
+    let precision = args.precision.precision(args.choice.quick);
+    let goal = Goal::Prove { remedy, keep: args.keep, earlier: aa::earlier()?, precision };
     finish(measure(stack, &args.choice, goal, &args.output)?, &args.output)
 }
 

@@ -169,12 +169,12 @@ fn a_recorded_run_is_a_junit_report() {
     assert!(said.out.contains("<system-out>lb opens 1.00 connections"), "{}", said.out);
 }
 
-/// A few requests per second to a server that answers at once: nothing may differ, and what that is worth is told.
+/// Few requests per second to a server that answers at once: nothing may differ, and what that is worth is told.
 #[test]
 fn live_a_against_a_changes_nothing_and_is_counted() {
     let home = scratch();
     let url = format!("http://127.0.0.1:{}/", hostile(Served::Answer));
-    let live = ["compare", "--live", &url, "--aa", "1", "--quick", "-q", "-c", "2", "-R", "100", "--json"];
+    let live = ["compare", "--live", &url, "--aa", "1", "--quick", "-q", "-c", "2", "-R", "1000", "--json"];
     let said = prony_at(home.path(), &live);
     let first = json(&said);
     assert_eq!(

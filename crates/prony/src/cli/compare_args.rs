@@ -1,6 +1,6 @@
 //! Flags of `prony compare`.
 
-use super::{ChoiceArgs, ProgressArgs};
+use super::{ChoiceArgs, PrecisionArgs, ProgressArgs};
 use clap::Args;
 use prony_model::comparison::ChangeGate;
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ const EXAMPLES: &str = "Examples:
   prony compare a.prony b.prony --gate 'rps>=-2%' --gate 'p99<=+10%' --md comment.md
   prony compare --live stack.toml --knob nginx.worker_processes=4
   prony compare --live stack.toml --knob nginx.backlog=511 --knob s1:nginx.backlog=511
+  prony compare --live stack.toml --knob lb:nginx.backlog=511 --detect 1% --budget 10m
   prony compare --live stack.toml --aa 5        A against A: what is made of nothing?
   prony compare --history runs/                 since which run is it slower?
 
@@ -50,6 +51,8 @@ pub(crate) struct CompareArgs {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub precision: PrecisionArgs,
     #[command(flatten)]
     pub progress: ProgressArgs,
     #[command(flatten)]
