@@ -237,10 +237,11 @@ fn follow_interventions<'a>(run: &'a Run, survey: &mut Survey<'a>) {
         let mended = grounding::share_mended(&s.hop, &s.finding).unwrap_or(0.0);
         s.finding.score = s.finding.score.max(mended);
     }
+    let parts: Vec<f64> = survey.standing.iter().map(|s| part_of_cpu(s, &survey.standing)).collect();
     // How much of full CPUs a host uses says less about a limit than what slowing it did.
-    for s in survey.standing.iter_mut().filter(|s| s.cause.kind == Kind::HonestLimit) {
+    for (s, part) in survey.standing.iter_mut().zip(parts).filter(|(s, _)| s.cause.kind == Kind::HonestLimit) {
         if let Some((least, most)) = grounding::cpu_share(&s.hop, &s.finding) {
-            s.finding.score = s.finding.score.max(least).min(most);
+            s.finding.score = s.finding.score.max(least * part).min(most);
         }
     }
     for (host, elasticity) in grounding::surprising_hosts(run) {
@@ -255,6 +256,14 @@ fn follow_interventions<'a>(run: &'a Run, survey: &mut Survey<'a>) {
             survey.standing.push(standing);
         }
     }
+}
+
+/// How much of what a host's CPU explains is this finding's: its score over the greatest of the honest limits of the same CPU.
+fn part_of_cpu(of: &Standing<'_>, all: &[Standing<'_>]) -> f64 {
+    let host = |s: &Standing<'_>| s.finding.dose.cpu_host(&s.hop).map(str::to_string);
+    let limits = all.iter().filter(|s| s.cause.kind == Kind::HonestLimit && host(s) == host(of));
+    let greatest = limits.map(|s| s.finding.score).fold(of.finding.score, f64::max);
+    if greatest > 0.0 { of.finding.score / greatest } else { 1.0 }
 }
 
 /// What mends a host that is honestly out of CPU.

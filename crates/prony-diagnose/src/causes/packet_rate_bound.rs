@@ -9,7 +9,8 @@
 //! Each packet costs its pass through the stack, however little it carries.
 //!
 //! ## Evidence
-//! Share of interrupt work in the capacity of the hop's CPUs, for its part of it.
+//! Share of interrupt work in the capacity of the hop's CPUs, for its part of it; where that is the greater half of their busy
+//! time, the part that the hop has in them. Below that it is a part, and the limit has the name of the greater one.
 //!
 //! ## What it is not
 //! Large packets: then bytes or requests are what costs. A fault that explains why there are so many packets (overlay,
@@ -43,6 +44,8 @@ pub(super) const CAUSE: Cause = Cause {
 const INTERRUPTS: f64 = 0.1;
 /// Its origin.
 const ORIGIN: &str = "cited: field case F2, 10 to 13 % soft interrupts";
+/// Share of the busy time from which it is the greater part.
+const MOST: f64 = 0.5;
 /// Bytes per packet below which it is small. A guess: a third of a full one.
 const SMALL_BYTES: f64 = 500.0;
 
@@ -59,6 +62,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let at = hop.at(Level::At)?;
     // Of several hosts on the same CPUs each has its part of the packet work.
     let own = share_of(at.own_cpu()?, at.cpu()?.busy_share() * at.cpu()?.total());
+    let is_most = share_of(interrupts.value, at.cpu()?.busy_share()) >= MOST;
     let share = interrupts.value * own;
     if share < INTERRUPTS {
         let part = Fact::across_levels(hop, "its part of the interrupt share", share);
@@ -70,7 +74,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         interrupts.value * 100.0,
         bytes.value
     );
-    Finding::new(interrupts.clone(), INTERRUPTS, ORIGIN, &claim, share)
+    let explained = if is_most { own } else { share };
+    Finding::new(interrupts.clone(), INTERRUPTS, ORIGIN, &claim, explained)
         .and(Ok(bytes), "bytes per packet: they are small")
         .and(hop.fact("packets / request", "", |r| Ok(r.packets()? / r.requests()?)), "packets per request")
         .and(hop.summary(&SOFTIRQ_NET_RX), "rounds of receiving, per second")
@@ -103,6 +108,8 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &lab(0.09)), 0.0);
         assert!(score(CAUSE.id, "lb", &lab(0.11)) > 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(0.3).own("lb", 0.2)), 0.0, "others on the same CPU have most of it");
+        assert!((score(CAUSE.id, "lb", &lab(0.49).own("lb", 1.0)) - 0.49).abs() < 1e-6);
+        assert!((score(CAUSE.id, "lb", &lab(0.51).own("lb", 1.0)) - 1.0).abs() < 1e-6, "the greater half names it");
     }
 
     monotonic!(lab, 0.0..0.9);
