@@ -168,14 +168,17 @@ pub struct Intervention {
     pub p999: Option<Bounded>,
     /// Pairs of trials.
     pub pairs: u32,
+    /// Share of the spread between pairs that the machine's own speed explained, and that was taken out; none when it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_speed: Option<f64>,
 }
 
 impl Intervention {
     /// One that is still to be done.
     pub fn planned(target: &str, what: InterventionKind, control: bool, dose: f64) -> Self {
         let target = target.to_string();
-        let (elasticity, low, high, p99, p999) = (None, None, None, None, None);
-        Self { target, what, control, further: false, dose, elasticity, low, high, p99, p999, pairs: 0 }
+        let (elasticity, low, high, p99, p999, by_speed) = (None, None, None, None, None, None);
+        Self { target, what, control, further: false, dose, elasticity, low, high, p99, p999, pairs: 0, by_speed }
     }
 }
 

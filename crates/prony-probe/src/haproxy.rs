@@ -1,16 +1,19 @@
 //! What HAProxy knows of itself: `show stat` on its stats socket, or the statistics page as CSV.
 //!
-//! The status of the host is `http://ADDRESS:PORT/PATH` of the page, or the path of the socket. Each reading is a
+//! The status of the host is `http://ADDRESS:PORT/PATH` of the page, or the path of the socket; where the stack does not say, its
+//! configuration names the socket. Each reading is a
 //! connection of its own, as both close after the answer. Invariant: a reading ends within [`ANSWER_MAX`].
 
 use crate::aside::Asker;
+use crate::fact_file::read_once;
 use crate::facts::Facts;
 use crate::status::url_parts;
-use prony_model::Metric;
 use prony_model::metric as m;
+use prony_model::{Host, Metric};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A proxy that does not answer within this time is left alone until the next second. A guess.
@@ -32,6 +35,21 @@ const COLUMNS: &[(&str, &Metric)] = &[
     ("wredis", &m::HAPROXY_REDISPATCHES),
     ("hrsp_5xx", &m::HAPROXY_FAILURES),
 ];
+
+/// The stats socket that the configuration of a host names, if it names one by its path.
+pub(crate) fn socket_of(host: &Host) -> Option<String> {
+    socket(&read_once(Path::new(host.config.as_deref()?)).ok()?)
+}
+
+/// `stats socket PATH ...` of a configuration; an address is none.
+fn socket(text: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let path = (words.next() == Some("stats") && words.next() == Some("socket")).then(|| words.next())??;
+        let path = path.strip_prefix("unix@").unwrap_or(path);
+        path.starts_with('/').then(|| path.to_string())
+    })
+}
 
 /// Reader of one HAProxy.
 pub(crate) struct Haproxy {
@@ -184,10 +202,20 @@ mod tests {
         assert!(asked(Haproxy::new("/no/such.sock")).starts_with("gap haproxy: status `/no/such.sock`"));
     }
 
+    #[test]
+    fn the_configuration_names_the_socket() {
+        let text =
+            "global\n  # stats socket /old\n  stats timeout 5s\n  stats socket /run/h.sock mode 600 level admin\n";
+        assert_eq!(socket(text).as_deref(), Some("/run/h.sock"));
+        assert_eq!(socket("stats socket unix@/run/h.sock").as_deref(), Some("/run/h.sock"));
+        assert_eq!(socket("stats socket ipv4@127.0.0.1:9999 level admin\nstats enable\nstats socket\n"), None);
+    }
+
     proptest! {
         #[test]
         fn no_text_panics(text in "(# pxname,svname,qcur|,|[0-9]|\\PC|\n){0,60}") {
             put(&mut Facts::new("lb", 0), &text);
+            socket(&text);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::cadence::Cadence;
 use crate::cgroup::Cgroup;
 use crate::error_log::ErrorLog;
 use crate::facts::Facts;
-use crate::haproxy::Haproxy;
+use crate::haproxy::{self, Haproxy};
 use crate::logs::LogSizes;
 use crate::machine::{Machine, SLOW_NS};
 use crate::network::Network;
@@ -135,7 +135,15 @@ fn asker(name: &str, host: &Host, facts: &mut Facts) -> Option<Aside> {
             dsn("pg", "postgresql://USER@127.0.0.1/DATABASE").map(|dsn| Aside::new(name, Postgres::new(dsn)))
         }
         Some(Software::Redis) => dsn("redis", "redis://127.0.0.1:6379").map(|dsn| Aside::new(name, Redis::new(dsn))),
-        Some(Software::Haproxy) => host.status.as_deref().map(|status| Aside::new(name, Haproxy::new(status))),
+        Some(Software::Haproxy) => match host.status.clone().or_else(|| haproxy::socket_of(host)) {
+            Some(status) => Some(Aside::new(name, Haproxy::new(&status))),
+            None => {
+                let advice = "the stack does not say how to ask it: add `status` (its stats socket, or the page of `stats uri`) \
+                              to this host, or `config` if that has a line `stats socket`";
+                facts.miss("haproxy", advice);
+                None
+            }
+        },
         Some(Software::Other) if host.status.is_some() => {
             facts.miss("status", "only the status pages of nginx (stub_status) and HAProxy are read");
             None

@@ -280,17 +280,18 @@ pub(crate) fn conclude(run: &mut Run, round: &Round) -> Option<Gap> {
         }
         let found = match planned.what {
             InterventionKind::Cpu | InterventionKind::LinkRate { .. } => {
-                prony_stats::elasticity::estimate(&pairs, planned.dose).map(|e| (e.estimate, e.low, e.high))
+                prony_stats::elasticity::estimate(&pairs, planned.dose).map(|e| (e.estimate, e.low, e.high, e.by_speed))
             }
             InterventionKind::Concurrency | InterventionKind::Rate => {
-                prony_stats::elasticity::growth(&pairs, planned.dose).map(|e| (e.estimate, e.low, e.high))
+                prony_stats::elasticity::growth(&pairs, planned.dose).map(|e| (e.estimate, e.low, e.high, e.by_speed))
             }
             InterventionKind::Removal { .. } | InterventionKind::KeepAlive | InterventionKind::Placebo => {
-                at_equal_speed("good_per_s", &pairs).map(|e| (e.effect, e.low, e.high))
+                at_equal_speed("good_per_s", &pairs).map(|e| (e.effect, e.low, e.high, e.by_speed))
             }
         };
-        if let Some((estimate, low, high)) = found {
+        if let Some((estimate, low, high, by_speed)) = found {
             (planned.elasticity, planned.low, planned.high) = (Some(estimate), Some(low), Some(high));
+            planned.by_speed = by_speed;
         }
         (planned.p99, planned.p999) = (p99, p999);
     }
@@ -749,6 +750,7 @@ mod tests {
             let found = &run.interventions[0];
             let ends = (found.low.unwrap(), found.high.unwrap());
             assert_eq!(ends.0 > low && ends.1 < high, low > 0.0, "{found:?}");
+            assert_eq!(found.by_speed.is_some_and(|share| share > 0.9), low > 0.0, "it is told: {found:?}");
         }
     }
 

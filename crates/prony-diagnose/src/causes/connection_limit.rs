@@ -4,7 +4,8 @@
 //!
 //! ## What it sees
 //! Connections now and the limit: `max_connections` of PostgreSQL, `maxclients` of Redis with the connections it
-//! rejected, limits of HAProxy's servers and frontends with the requests that queue before them; how often nginx found
+//! rejected, limits of HAProxy's servers and frontends with the requests that queue before them and the connections that
+//! wait to be accepted; how often nginx found
 //! no live upstream while its servers answer well.
 //!
 //! ## Why it limits
@@ -27,11 +28,11 @@
 
 use super::bad_upstream::{is_given_up, without_server};
 use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, predicted_gain, ruled_out};
-use crate::facts::{Fact, Hop, Reader};
+use crate::facts::{Fact, Hop, Reader, SYN_TIMEOUT_S};
 use prony_model::Gap;
 use prony_model::metric::{
-    HAPROXY_QUEUE, HAPROXY_SESSIONS, HAPROXY_SESSIONS_MAX, PG_CONNECTIONS, PG_CONNECTIONS_MAX, REDIS_CLIENTS,
-    REDIS_CLIENTS_MAX, REDIS_REJECTED,
+    HAPROXY_QUEUE, HAPROXY_SESSIONS, HAPROXY_SESSIONS_MAX, LISTEN_QUEUE, PG_CONNECTIONS, PG_CONNECTIONS_MAX,
+    REDIS_CLIENTS, REDIS_CLIENTS_MAX, REDIS_REJECTED, TCP_LISTEN_OVERFLOWS,
 };
 use prony_model::stack::Software;
 
@@ -142,12 +143,14 @@ fn rejected(r: &Reader<'_>) -> Result<f64, Gap> {
     Ok((r.sum(&REDIS_REJECTED)? / r.throughput()?).min(1.0).max(failing(r)?))
 }
 
-/// Requests in HAProxy's queues, of those in flight.
+/// Requests in HAProxy's queues, of those in flight, and those that wait to be let in: at its limit it accepts nobody.
 fn queued(r: &Reader<'_>) -> Result<f64, Gap> {
     // A backend's queue holds those of its servers too.
     let of = |item: &&str| r.one(&HAPROXY_QUEUE, item).unwrap_or(0.0);
     let backends = r.hop.items(&HAPROXY_QUEUE).into_iter().filter(|item| item.ends_with("/BACKEND"));
-    Ok((backends.map(|item| of(&item)).sum::<f64>() / r.in_flight()?).min(1.0).max(failing(r)?))
+    let queued = backends.map(|item| of(&item)).sum::<f64>();
+    let outside = r.sum(&LISTEN_QUEUE).unwrap_or(0.0) + r.sum(&TCP_LISTEN_OVERFLOWS).unwrap_or(0.0) * SYN_TIMEOUT_S;
+    Ok(((queued + outside) / r.in_flight()?).min(1.0).max(failing(r)?))
 }
 
 fn fullest(r: &Reader<'_>) -> Result<f64, Gap> {
@@ -200,6 +203,10 @@ mod tests {
         };
         assert!((score(CAUSE.id, "db", &haproxy(32.0)) - 0.5).abs() < 0.01);
         assert_eq!(score(CAUSE.id, "db", &haproxy(0.0)), 0.0);
+        let outside = |waiting: f64| haproxy(0.0).gauge("db", &LISTEN_QUEUE, "0.0.0.0:80", waiting);
+        assert!((score(CAUSE.id, "db", &outside(32.0)) - 0.5).abs() < 0.01, "nobody is let in");
+        let dropped = haproxy(0.0).per_second("db", &TCP_LISTEN_OVERFLOWS, "", 32.0);
+        assert!((score(CAUSE.id, "db", &dropped) - 0.5).abs() < 0.01, "nor may they wait");
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn intervention(i: &Intervention) -> InterventionView {
         low,
         high,
         text,
-        reading: reading(i, is_gain, low, high).to_string(),
+        reading: reading(i, is_gain, low, high).to_string() + at_equal_speed(i),
         pairs: i.pairs,
     }
 }
@@ -147,6 +147,11 @@ fn reading(i: &Intervention, is_gain: bool, low: Option<f64>, high: Option<f64>)
         (false, false, true) => "the limit does not visibly follow",
         (false, false, false) => "the limit follows",
     }
+}
+
+/// That the machine's own speed was taken out, when it was.
+fn at_equal_speed(i: &Intervention) -> &'static str {
+    if i.by_speed.is_some() { "; at equal speed of the machine" } else { "" }
 }
 
 /// A curve for each resource, suspects and controls apart; all doses of one lie on one curve.

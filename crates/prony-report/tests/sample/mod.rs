@@ -397,7 +397,7 @@ fn interventions() -> Vec<Intervention> {
         one("lb", InterventionKind::Cpu, false, 0.2, 1.06, 0.11, 8),
         one("s1", InterventionKind::Cpu, true, 0.2, -0.03, 0.09, 8),
         one("lb", InterventionKind::Removal { knob: remedy_knob(), also: Vec::new() }, false, 1.0, 0.63, 0.04, 4),
-        one("lb", InterventionKind::Cpu, false, 0.1, 0.93, 0.24, 8),
+        Intervention { by_speed: Some(0.7), ..one("lb", InterventionKind::Cpu, false, 0.1, 0.93, 0.24, 8) },
     ]
 }
 
