@@ -143,11 +143,18 @@ pub(crate) struct ChoiceArgs {
 pub(crate) struct PrecisionArgs {
     /// The smallest change of throughput that is to be found in 8 of 10 attempts: blocks are added until pairs differ little
     /// enough for that [default: 5%; with --quick none are added]
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = change)]
     pub detect: Option<Share>,
     /// Time for the trials of a proof; a change beyond doubt and a quiet machine need less [default: 120s]
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Nanos>,
+}
+
+/// A change that can be looked for.
+fn change(text: &str) -> Result<Share, String> {
+    let share: Share = text.parse().map_err(|e: prony_model::units::UnitError| e.to_string())?;
+    let is_one = share.0 > 0.0;
+    is_one.then_some(share).ok_or_else(|| format!("`{text}` is no change to be found: write more than 0%, like `2%`"))
 }
 
 impl PrecisionArgs {
