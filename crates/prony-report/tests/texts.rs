@@ -127,7 +127,8 @@ fn verdict_of_the_whole_loop() {
                        limit does not follow
               suspect  remedy applied, nginx.upstream_keepalive=64 at lb: +63.0 % (+59.0 % to +67.0 %), 4 pairs;
                        mending it moves the limit
-              suspect  CPU of lb 10 % slower: 0.93 (0.69 to 1.17), 8 pairs; the limit follows
+              suspect  CPU of lb 10 % slower: 0.93 (0.69 to 1.17), 8 pairs; the limit follows; at equal speed of
+                       the machine
 
             Ruled out
               - access-log-lock: 0 of 400 looks found a worker of lb waiting for a file lock
