@@ -260,8 +260,8 @@ fn follow_interventions<'a>(run: &'a Run, survey: &mut Survey<'a>) {
 
 /// How much of what a host's CPU explains is this finding's: its score over the greatest of the honest limits of the same CPU.
 fn part_of_cpu(of: &Standing<'_>, all: &[Standing<'_>]) -> f64 {
-    let host = |s: &Standing<'_>| s.finding.dose.cpu_host(&s.hop).map(str::to_string);
-    let limits = all.iter().filter(|s| s.cause.kind == Kind::HonestLimit && host(s) == host(of));
+    let host = of.finding.dose.cpu_host(&of.hop);
+    let limits = all.iter().filter(|s| s.cause.kind == Kind::HonestLimit && s.finding.dose.cpu_host(&s.hop) == host);
     let greatest = limits.map(|s| s.finding.score).fold(of.finding.score, f64::max);
     if greatest > 0.0 { of.finding.score / greatest } else { 1.0 }
 }

@@ -8,7 +8,7 @@ use prony_model::run::Arm;
 use prony_model::{Gap, Knob, LoadPlan, Nanos, Proof, Purpose, Run, Share, Trial};
 use prony_stats::aa;
 use prony_stats::precision::pairs_wanted;
-use prony_stats::prove::{TrialNumbers, verdict};
+use prony_stats::prove::{SAME_MAX, TrialNumbers, verdict};
 use std::collections::VecDeque;
 
 /// How exact a proof is to be, and what that may take.
@@ -21,9 +21,9 @@ pub struct Precision {
 }
 
 impl Default for Precision {
-    /// The change that matters (`prony_stats::prove`), in two minutes.
+    /// The change that matters, in two minutes.
     fn default() -> Self {
-        Self { detect: Share(0.05), budget: Nanos::from_millis(120_000) }
+        Self { detect: Share(SAME_MAX), budget: Nanos::from_millis(120_000) }
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// A change of throughput of less than this, up or down, is none that matters: when the interval holds 0 and lies within, the
 /// verdict is "the same within d". A guess: what change detection reports by default (Hunter, MongoDB: 5 %).
-pub(crate) const SAME_MAX: f64 = 0.05;
+pub const SAME_MAX: f64 = 0.05;
 /// How much worse p99 may get, relative. A guess.
 pub(crate) const P99_MARGIN: f64 = 0.10;
 /// How much higher the error share may get, absolute: 0.1 percentage points. A guess.
