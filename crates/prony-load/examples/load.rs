@@ -5,6 +5,7 @@
 
 use prony_load::{Listener, run};
 use prony_model::{LoadPlan, Nanos};
+use prony_stats::histogram::Histogram;
 use serde_json::Value;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,6 +46,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     writeln!(out, "lag_p99_us {:.1}", result.schedule_lag.p99_us)?;
     writeln!(out, "lag_p999_us {:.1}", result.schedule_lag.p999_us)?;
     writeln!(out, "lag_p9999_us {:.1}", result.schedule_lag.p9999_us)?;
+    let mut free = Histogram::from_hdr_v2(&result.schedule_lag.hdr_v2)?;
+    free.subtract(&Histogram::from_hdr_v2(&result.connection_wait.hdr_v2)?);
+    writeln!(out, "lag_free_p99_us {:.1}", free.quantile_us(0.99))?;
+    writeln!(out, "waited_share {:.5}", result.connection_wait.count as f64 / result.schedule_lag.count.max(1) as f64)?;
     writeln!(out, "errors {}", result.errors.total())?;
     writeln!(out, "connections_opened {}", result.connections_opened)?;
     writeln!(out, "in_flight_mean {:.2}", result.in_flight_mean)?;

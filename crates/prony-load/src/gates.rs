@@ -43,7 +43,7 @@ const HEADERS_BYTES: u64 = 114;
 pub fn check(plan: &LoadPlan, result: &LoadResult, tally: &Tally, around: &Surroundings) -> Vec<Gate> {
     let (cpu, quota) = (cpu(result), quota(around));
     let held_up = [&cpu, &quota].into_iter().flatten().any(|gate| !gate.held);
-    let lateness = Lateness::of(plan, result, tally, held_up);
+    let lateness = Lateness::of(plan, result, held_up);
     let gates = [
         rate(plan, result, lateness),
         schedule_lag(plan, result, lateness),
@@ -74,11 +74,10 @@ enum Lateness {
 }
 
 impl Lateness {
-    fn of(plan: &LoadPlan, result: &LoadResult, tally: &Tally, held_up: bool) -> Self {
+    fn of(plan: &LoadPlan, result: &LoadResult, held_up: bool) -> Self {
         let all_busy = result.in_flight_mean >= ALL_BUSY_SHARE * f64::from(plan.connections * plan.depth);
         // A queue that grows keeps all of them busy only at the end: then most of the lateness is of requests that waited for one.
-        let late_us = result.schedule_lag.mean_us * result.schedule_lag.count as f64;
-        let waited = tally.waited_ns as f64 / 1e3 > WAITED_LATE_SHARE * late_us;
+        let waited = result.connection_wait.total_us() > WAITED_LATE_SHARE * result.schedule_lag.total_us();
         if (all_busy || waited) && !held_up { Self::Stack } else { Self::Generator }
     }
 
@@ -116,7 +115,15 @@ fn schedule_lag(plan: &LoadPlan, result: &LoadResult, lateness: Lateness) -> Opt
     let lag = result.schedule_lag.p99_us;
     let held = lag <= LAG_P99_US_MAX;
     let note = if held { "" } else { lateness.note() };
-    let detail = format!("1 % of requests left {lag:.0} us or more behind schedule, against at most 1000 us{note}");
+    let waited = match result.connection_wait.count {
+        0 => String::new(),
+        count => format!(
+            " ({:.2} % of all waited for a connection)",
+            100.0 * count as f64 / result.schedule_lag.count.max(1) as f64
+        ),
+    };
+    let detail =
+        format!("1 % of requests left {lag:.0} us or more behind schedule{waited}, against at most 1000 us{note}");
     Some(gate("schedule-lag", held, lateness == Lateness::Generator, detail))
 }
 
@@ -274,11 +281,13 @@ mod tests {
         let (mut plan, mut result) = healthy();
         (plan.rate, result.in_flight_mean) = (Some(Rate(1000.0)), 5.0);
         result.schedule_lag = Latency { count: 2000, mean_us: 200.0, p99_us: 14_000.0, ..Latency::default() };
-        let of = |waited_ns| Lateness::of(&plan, &result, &Tally { waited_ns, ..tally() }, false);
+        let of = |count, held_up| {
+            let connection_wait = Latency { count, mean_us: 1000.0, ..Latency::default() };
+            Lateness::of(&plan, &LoadResult { connection_wait, ..result.clone() }, held_up)
+        };
         // 0.4 s of lateness in all.
-        assert_eq!((of(100_000_000), of(300_000_000)), (Lateness::Generator, Lateness::Stack));
-        let held_up = Lateness::of(&plan, &result, &Tally { waited_ns: 300_000_000, ..tally() }, true);
-        assert_eq!(held_up, Lateness::Generator);
+        assert_eq!((of(100, false), of(300, false)), (Lateness::Generator, Lateness::Stack));
+        assert_eq!(of(300, true), Lateness::Generator);
     }
 
     /// The counts that matter: 1000/s, and 300 KB received.

@@ -86,8 +86,8 @@ pub struct Tally {
     pub counted: Counted,
     /// Requests whose turn came.
     pub intended: u64,
-    /// How late requests were sent that found every connection busy, together.
-    pub waited_ns: u64,
+    /// Of `lag`, that of requests that found every connection busy.
+    pub waited: Histogram,
     /// Requests that began.
     pub sent: u64,
     /// Complete responses.
@@ -127,7 +127,7 @@ impl Tally {
         Self {
             counted,
             intended: 0,
-            waited_ns: 0,
+            waited: Histogram::new(),
             sent: 0,
             completed: 0,
             responses_total: 0,
@@ -167,7 +167,7 @@ impl Tally {
     #[inline]
     pub fn waited(&mut self, intended: u64, now: u64) {
         if self.counted.holds(now) {
-            self.waited_ns += now - intended;
+            self.waited.record_ns(now - intended);
         }
     }
 
@@ -231,7 +231,7 @@ impl Tally {
     /// Adds the counts of another thread over the same time.
     pub fn merge(&mut self, other: &Self) {
         self.intended += other.intended;
-        self.waited_ns += other.waited_ns;
+        self.waited.merge(&other.waited);
         self.sent += other.sent;
         self.completed += other.completed;
         self.responses_total += other.responses_total;

@@ -308,6 +308,18 @@ pub struct Latency {
     pub hdr_v2: String,
 }
 
+impl Latency {
+    /// Whether nothing was timed.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// All values together, in microseconds.
+    pub fn total_us(&self) -> f64 {
+        self.mean_us * self.count as f64
+    }
+}
+
 /// What one generator thread used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ThreadUse {
@@ -478,6 +490,10 @@ pub struct LoadResult {
     pub latency_actual: Latency,
     /// Actual minus intended send time; empty in closed loop.
     pub schedule_lag: Latency,
+    /// The part of `schedule_lag` of requests that found every connection busy: they waited for the stack, as long as the
+    /// generator had the CPU to read its answers. Empty when none did.
+    #[serde(default, skip_serializing_if = "Latency::is_empty")]
+    pub connection_wait: Latency,
     /// What the machine itself did to an open loop of threads that never sleep; none for others, which cannot tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pauses: Option<Pauses>,

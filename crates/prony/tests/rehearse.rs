@@ -5,6 +5,11 @@ mod prony;
 use prony::{alone, experiments, prony_under, root, scratch};
 use serde_json::Value;
 use std::path::Path;
+use std::sync::Mutex;
+use std::thread;
+
+/// Rehearsals at once. A guess: a machine of two CPUs still brings each lab up in a few seconds.
+const AT_ONCE: usize = 3;
 
 /// The cells of a rehearsal: what each is called, how it went and why; and the exit code. The whole ends after two minutes.
 fn rehearsed(file: &Path) -> (Vec<[String; 3]>, i32) {
@@ -34,14 +39,24 @@ fn needs_root_every_ready_experiment_works() {
         return;
     }
     let _alone = alone();
-    // All are tried before any is complained of.
-    let mut wrong = Vec::new();
-    for file in &experiments() {
-        let name = file.file_stem().expect("it has a name").to_string_lossy().into_owned();
-        let (cells, _) = rehearsed(file);
-        assert!(cells.len() > 1, "{name} compares nothing: {cells:?}");
-        wrong.extend(cells.iter().filter(|cell| !is_fine(cell)).map(|cell| format!("{name}: {}", cell.join(": "))));
-    }
+    // All are tried before any is complained of; some at once, because they mostly wait for servers that start and stop.
+    let (files, wrong) = (Mutex::new(experiments()), Mutex::new(Vec::new()));
+    let next = || files.lock().expect("no panic while held").pop();
+    let rehearse = || {
+        while let Some(file) = next() {
+            let name = file.file_stem().expect("it has a name").to_string_lossy().into_owned();
+            let (cells, _) = rehearsed(&file);
+            assert!(cells.len() > 1, "{name} compares nothing: {cells:?}");
+            let bad = cells.iter().filter(|cell| !is_fine(cell)).map(|cell| format!("{name}: {}", cell.join(": ")));
+            wrong.lock().expect("no panic while held").extend(bad);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(rehearse);
+        }
+    });
+    let wrong = wrong.into_inner().expect("no panic while held");
     let help = "what is not installed, `scripts/setup.sh test` installs";
     assert!(wrong.is_empty(), "these do not work here ({help}):\n{}", wrong.join("\n"));
 }

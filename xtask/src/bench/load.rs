@@ -100,6 +100,7 @@ pub fn run(root: &Path, args: &LoadArgs) -> anyhow::Result<()> {
         let servers = [
             lag::Server { name: "null server", port: keeping.port },
             lag::Server { name: "nginx, one worker", port: nginx.plain_port },
+            lag::Server { name: "nginx, a file and a log", port: nginx.file_port },
         ];
         sections.push((
             "lag",

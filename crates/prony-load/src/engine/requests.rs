@@ -209,11 +209,11 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
             && self.can_begin(index, now)
             && let Some(intended) = self.take(now)
         {
-            if P::SCHEDULED && self.free.is_empty() {
+            let all_busy = self.free.is_empty();
+            // Without another request the call is retired, and free for nothing.
+            if self.begin(number, intended, now) && P::SCHEDULED && all_busy {
                 self.tally.waited(intended, now);
             }
-            // Without another request the call is retired, and free for nothing.
-            self.begin(number, intended, now);
             return;
         }
         self.free_or_park(number);

@@ -76,13 +76,13 @@ pub fn well<S: Read + Write>(mut stream: S) {
     }
 }
 
-/// Four connections for 600 ms, and a timeout that only a broken server reaches.
+/// Four connections for 400 ms, and a timeout that only a broken server reaches.
 pub fn plan_to(port: u16) -> LoadPlan {
     LoadPlan {
         connections: 4,
         threads: 1,
         warmup: Nanos(0),
-        duration: Nanos::from_millis(600),
+        duration: Nanos::from_millis(400),
         timeout: Nanos::from_millis(60_000),
         ..LoadPlan::to(&format!("http://127.0.0.1:{port}/"))
     }
@@ -112,15 +112,19 @@ pub fn check(what: &str, kind: &Kind, hostile: impl Fn(TcpStream) + Send + Sync 
     Trial { plan: plan_to, well: well::<TcpStream>, asked_first: 1 }.check(what, kind, hostile);
 }
 
-impl<P: Fn(u16) -> LoadPlan, W: Fn(TcpStream) + Send + Sync + Copy + 'static> Trial<P, W> {
+impl<P: Fn(u16) -> LoadPlan + Sync, W: Fn(TcpStream) + Send + Sync + Copy + 'static> Trial<P, W> {
     /// A server that only misbehaves: nothing completes, and every failure is of this kind. One that misbehaves on every second
     /// connection: the load goes on with the others.
     pub fn check(&self, what: &str, kind: &Kind, hostile: impl Fn(TcpStream) + Send + Sync + 'static) {
         let hostile = Arc::new(hostile);
         let secured = (self.plan)(1).url.starts_with("https");
-        for transport in TRANSPORTS.into_iter().skip(usize::from(secured)) {
-            self.check_by(transport, &format!("{what}, {transport:?}"), kind, Arc::clone(&hostile));
-        }
+        // Side by side: these loads mostly wait.
+        thread::scope(|scope| {
+            for transport in TRANSPORTS.into_iter().skip(usize::from(secured)) {
+                let hostile = Arc::clone(&hostile);
+                scope.spawn(move || self.check_by(transport, &format!("{what}, {transport:?}"), kind, hostile));
+            }
+        });
     }
 
     fn check_by(

@@ -49,6 +49,8 @@ pub struct Nginx {
     pub h2_port: u16,
     /// Speaks HTTP/1.1 in the clear.
     pub plain_port: u16,
+    /// The same, and sends a file of 1 KiB and logs each request, as nginx does unless told otherwise.
+    pub file_port: u16,
 }
 
 impl Nginx {
@@ -66,7 +68,9 @@ impl Nginx {
             .output()
             .context("cannot start openssl; apt-get install openssl")?;
         ensure!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
-        let (tls_port, h2_port, plain_port) = (free_port()?, free_port()?, free_port()?);
+        let (tls_port, h2_port) = (free_port()?, free_port()?);
+        let (plain_port, file_port) = (free_port()?, free_port()?);
+        std::fs::write(at("index.html"), "Hello, world\n".repeat(79)).context("cannot write a scratch file")?;
         let config = format!(
             "daemon off; worker_processes 1; worker_cpu_affinity 01; pid {pid}; error_log {log};\n\
              events {{ worker_connections 16384; }}\n\
@@ -75,17 +79,20 @@ impl Nginx {
              ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;\n\
              ssl_certificate {cert}; ssl_certificate_key {key}; location / {{ return 200 'Hello, world\\n'; }} }}\n\
              server {{ listen 127.0.0.1:{plain_port} backlog=4096; location / {{ return 200 'Hello, world\\n'; }} }}\n\
+             server {{ listen 127.0.0.1:{file_port} backlog=4096; root {files}; access_log {access}; }}\n\
              server {{ listen 127.0.0.1:{h2_port} http2 backlog=4096; location / {{ return 200 'Hello, world\\n'; }} }} }}\n",
             pid = at("pid"),
             log = at("error.log"),
             cert = at("cert.pem"),
             key = at("key.pem"),
+            files = folder.path().display(),
+            access = at("access.log"),
         );
         std::fs::write(at("nginx.conf"), config)?;
         let mut command = Command::new("nginx");
         command.args(["-c", &at("nginx.conf"), "-p", &at("")]).stderr(Stdio::null());
         let child = command.spawn().context("cannot start nginx; apt-get install nginx-light")?;
-        let nginx = Self { child, folder, tls_port, h2_port, plain_port };
+        let nginx = Self { child, folder, tls_port, h2_port, plain_port, file_port };
         if listens(h2_port) {
             return Ok(nginx);
         }
