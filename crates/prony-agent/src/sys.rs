@@ -1,5 +1,7 @@
 //! The system calls of the namespace door and of thread placement. Nothing else in this crate is unsafe.
 
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use prony_model::CpuList;
 use std::ffi::CString;
 use std::fs::File;
@@ -52,14 +54,9 @@ pub(crate) fn mount_sysfs(at: &Path) -> io::Result<()> {
 
 /// Lets the calling thread run only on these CPUs.
 pub(crate) fn pin_this_thread(cpus: &CpuList) -> io::Result<()> {
-    // SAFETY: an all-zero cpu_set_t is a valid empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for cpu in cpus.as_slice().iter().filter(|c| **c < libc::CPU_SETSIZE as u32) {
-        // SAFETY: the index is below CPU_SETSIZE.
-        unsafe { libc::CPU_SET(*cpu as usize, &mut set) };
-    }
-    // SAFETY: `set` is initialised and its size is given; 0 means the calling thread.
-    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) })
+    let mut set = CpuSet::new();
+    cpus.as_slice().iter().try_for_each(|cpu| set.set(*cpu as usize))?;
+    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {

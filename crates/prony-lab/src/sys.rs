@@ -4,6 +4,8 @@
 //! Invariant: the namespace of a thread that existed before the call never changes; work inside one runs on a thread of
 //! its own.
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use prony_model::CpuList;
 use std::fs::File;
 use std::io;
@@ -49,15 +51,11 @@ pub(crate) fn seat(command: &mut Command, seat: Seat) {
             }
         }
         enter(&seat.netns)?;
-        // SAFETY: plain system calls on this process; `set` is an initialised cpu_set_t of the size given.
-        unsafe {
-            if libc::setsid() < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            if libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) < 0 {
-                return Err(io::Error::last_os_error());
-            }
+        // SAFETY: a plain system call on this process.
+        if unsafe { libc::setsid() } < 0 {
+            return Err(io::Error::last_os_error());
         }
+        sched_setaffinity(Pid::from_raw(0), &set)?;
         Ok(())
     };
     // SAFETY: between fork and exec the closure only makes system calls (write, setns, setsid, sched_setaffinity) on
@@ -73,27 +71,19 @@ fn enter(netns: &File) -> io::Result<()> {
     }
 }
 
-fn cpu_set(cpus: &CpuList) -> libc::cpu_set_t {
-    // SAFETY: cpu_set_t is a plain array of integers, for which all zeros is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for cpu in cpus.as_slice().iter().map(|cpu| *cpu as usize).filter(|cpu| *cpu < libc::CPU_SETSIZE as usize) {
-        // SAFETY: `cpu` is below CPU_SETSIZE, so the bit lies inside the set.
-        unsafe { libc::CPU_SET(cpu, &mut set) };
+/// Numbers beyond what a set holds are left out: no kernel has such CPUs.
+fn cpu_set(cpus: &CpuList) -> CpuSet {
+    let mut set = CpuSet::new();
+    for cpu in cpus.as_slice() {
+        set.set(*cpu as usize).ok();
     }
     set
 }
 
 /// CPUs that this process may use.
 pub(crate) fn allowed_cpus() -> io::Result<CpuList> {
-    // SAFETY: cpu_set_t is a plain array of integers, for which all zeros is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is valid for writing and its size is given; 0 means the calling thread.
-    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: every number asked about is below CPU_SETSIZE.
-    let has = |cpu: &u32| unsafe { libc::CPU_ISSET(*cpu as usize, &set) };
-    Ok((0..libc::CPU_SETSIZE as u32).filter(has).collect())
+    let set = sched_getaffinity(Pid::from_raw(0))?;
+    Ok((0..CpuSet::count() as u32).filter(|cpu| set.is_set(*cpu as usize).unwrap_or_default()).collect())
 }
 
 /// Where TAP devices are made.

@@ -7,6 +7,8 @@ pub mod flow;
 pub mod ring;
 
 use crate::target::Endpoint;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -276,16 +278,9 @@ pub fn precise_timers() {
 
 /// Keeps the calling thread on one CPU.
 pub fn pin(cpu: u32) -> io::Result<()> {
-    // SAFETY: an all-zero cpu_set_t is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    if cpu as usize >= libc::CPU_SETSIZE as usize {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    }
-    // SAFETY: `cpu` is within the set, as just checked.
-    unsafe { libc::CPU_SET(cpu as usize, &mut set) };
-    // SAFETY: `set` is valid and its size is given; 0 means the calling thread.
-    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let mut set = CpuSet::new();
+    set.set(cpu as usize)?;
+    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
 /// Gives the calling thread a table of descriptors of its own, so that the limit counts for it alone. It begins with stdin,

@@ -3,6 +3,8 @@
 //!
 //! Does not parse. Invariant: no pointer leaves this module.
 
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use std::fs::File;
 use std::io;
 use std::net::{TcpStream, UdpSocket};
@@ -22,16 +24,9 @@ pub(crate) fn thread_cpu_ns() -> u64 {
 
 /// Lets the calling thread run on this CPU only.
 pub(crate) fn pin_this_thread(cpu: u32) -> io::Result<()> {
-    // SAFETY: an all-zero cpu_set_t is a valid empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    if cpu >= libc::CPU_SETSIZE as u32 {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    }
-    // SAFETY: the index is below CPU_SETSIZE.
-    unsafe { libc::CPU_SET(cpu as usize, &mut set) };
-    // SAFETY: `set` is initialised and its size is given; 0 means the calling thread.
-    let failed = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
-    if failed != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    let mut set = CpuSet::new();
+    set.set(cpu as usize)?;
+    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
 /// Clock ticks per second in which /proc/stat counts.

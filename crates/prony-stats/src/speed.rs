@@ -40,20 +40,20 @@ pub(crate) fn allow_for(differences: &[f64], pieces: &[(f64, f64)]) -> Option<Al
         return None;
     }
     let speeds: Vec<f64> = pieces.iter().map(|(a, b)| (b / a).ln()).collect();
-    let (n, turned) = (speeds.len() as f64, mean(&speeds));
-    let moved = (squares(&speeds) / (n - 1.0)).sqrt();
+    let n = speeds.len() as f64;
+    let (turned, variance) = student::moments(&speeds)?;
+    let moved = variance.sqrt();
     if moved < MOVED_MIN || student::two_sided_p(turned, moved / n.sqrt(), n - 1.0) < TURNED_P {
         return None;
     }
     let slope = slope(&speeds, differences)?;
     let left: Vec<f64> = differences.iter().zip(&speeds).map(|(d, x)| d - slope * x).collect();
-    let (spread, left_over) = (squares(differences), squares(&left));
+    let ((_, spread), (middle, left_over)) = (student::moments(differences)?, student::moments(&left)?);
     let explained = if spread > 0.0 { (1.0 - left_over / spread).max(0.0) } else { 0.0 };
     let by_degrees =
         student::quantile(student::TWO_SIDED_95, n - 2.0) / student::quantile(student::TWO_SIDED_95, n - 1.0);
-    let by_intercept = (n - 1.0) / (n - 2.0) * (1.0 + n * turned * turned / squares(&speeds));
+    let by_intercept = (n - 1.0) / (n - 2.0) * (1.0 + n * turned * turned / (variance * (n - 1.0)));
     let wider = by_degrees * by_intercept.sqrt();
-    let middle = mean(&left);
     let differences = left.into_iter().map(|d| middle + (d - middle) * wider).collect();
     Some(Allowed { differences, explained })
 }
@@ -66,16 +66,6 @@ fn slope(x: &[f64], y: &[f64]) -> Option<f64> {
     slopes.sort_by(f64::total_cmp);
     let (low, high) = (slopes.get(slopes.len().checked_sub(1)? / 2)?, slopes.get(slopes.len() / 2)?);
     Some((low + high) / 2.0)
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// Sum of the squares of the distances from the mean.
-fn squares(values: &[f64]) -> f64 {
-    let middle = mean(values);
-    values.iter().map(|v| (v - middle).powi(2)).sum()
 }
 
 #[cfg(test)]

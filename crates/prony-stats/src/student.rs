@@ -88,7 +88,7 @@ pub(crate) fn trimmed_mean(values: &[f64], cut: usize) -> Option<Interval> {
 }
 
 /// Mean and variance (n - 1) of at least two values.
-fn moments(values: &[f64]) -> Option<(f64, f64)> {
+pub(crate) fn moments(values: &[f64]) -> Option<(f64, f64)> {
     let n = values.len() as f64;
     if values.len() < 2 {
         return None;

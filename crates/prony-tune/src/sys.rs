@@ -2,37 +2,23 @@
 //!
 //! Nothing here enters a namespace: whoever calls us stands in the right one already.
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use prony_model::CpuList;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 /// CPUs that a thread may run on.
 pub fn affinity(tid: u32) -> io::Result<CpuList> {
-    // SAFETY: cpu_set_t is a plain bit array, for which all zeroes is a valid value.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a set of the size that is passed, and lives through the call.
-    let failed = unsafe { libc::sched_getaffinity(tid as libc::pid_t, size_of_val(&set), &raw mut set) };
-    if failed != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: CPU_ISSET reads one bit; the index is below CPU_SETSIZE.
-    Ok((0..libc::CPU_SETSIZE as u32).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu as usize, &set) }).collect())
+    let set = sched_getaffinity(Pid::from_raw(tid as i32))?;
+    Ok((0..CpuSet::count() as u32).filter(|cpu| set.is_set(*cpu as usize).unwrap_or_default()).collect())
 }
 
 /// Binds a thread to CPUs; numbers of CPU_SETSIZE (1024) and more are an error.
 pub fn set_affinity(tid: u32, cpus: &CpuList) -> io::Result<()> {
-    // SAFETY: as in `affinity`.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for cpu in cpus.as_slice() {
-        if *cpu >= libc::CPU_SETSIZE as u32 {
-            return Err(io::Error::from_raw_os_error(libc::EINVAL));
-        }
-        // SAFETY: CPU_SET writes one bit; the index is below CPU_SETSIZE.
-        unsafe { libc::CPU_SET(*cpu as usize, &mut set) };
-    }
-    // SAFETY: the pointer is to a set of the size that is passed, and lives through the call.
-    let failed = unsafe { libc::sched_setaffinity(tid as libc::pid_t, size_of_val(&set), &raw const set) };
-    if failed != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    let mut set = CpuSet::new();
+    cpus.as_slice().iter().try_for_each(|cpu| set.set(*cpu as usize))?;
+    Ok(sched_setaffinity(Pid::from_raw(tid as i32), &set)?)
 }
 
 /// Sends a signal.
