@@ -49,6 +49,11 @@ impl<'a> Profile<'a> {
         modules.max(self.sum(&PROFILE_SELF, starts(code.functions)))
     }
 
+    /// Share of functions without a name, in files whose bracketed names begin so.
+    pub fn share_unnamed(&self, files: &[&str]) -> f64 {
+        self.sum(&PROFILE_SELF, |item| files.iter().any(|file| item.starts_with(file)))
+    }
+
     /// Share in functions that are called from one of these, or are one of these. Each must not be called by another of
     /// them.
     pub fn share_below(&self, functions: &[&str]) -> f64 {

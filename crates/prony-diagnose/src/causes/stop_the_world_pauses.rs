@@ -15,7 +15,8 @@
 //! ## What it is not
 //! A quota of CPU time that stops the processes: `cpu-quota-throttled`. Hosts behind or before it, which have nothing
 //! to do meanwhile: requests lie unread at none of them, and stay elsewhere. Little load, in which gaps are natural.
-//! Retransmission timeouts. Requests that wait inside for somebody else: then its processes are idle.
+//! Retransmission timeouts. Requests that wait inside for somebody else: then its processes are idle. Requests that take long on a CPU
+//! (a password that is hashed, one report for many): then a full CPU runs their code, and none of a collector.
 //!
 //! ## Fix
 //! Another collector or its settings, a smaller heap of long-lived objects, less garbage per request.
@@ -28,6 +29,7 @@ use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, predicted_gain, ruled_out,
 };
 use crate::facts::{Fact, Hop};
+use crate::profile::{Code, Profile};
 use crate::sessions::{BUSY_PROCESS, cpus_per_process, runs_code};
 use prony_model::metric::{CONN_IN_UNREAD, LOOK_PAUSE_LONGEST, LOOK_PAUSED};
 use prony_model::{Gap, Level};
@@ -53,6 +55,50 @@ const UNREAD: f64 = 0.3;
 /// Share of the time of requests that they stay at the hop, from which it has something to do at any moment. A guess.
 const STAYS: f64 = 0.5;
 
+/// Collectors by name: CPython, V8, Ruby, PHP, Go, .NET. The library of the Java runtime has the collectors in it, while code of
+/// the application runs outside of it.
+const COLLECTOR: Code = Code {
+    work: "collecting garbage",
+    modules: &["libjvm.so", "libclrgc"],
+    functions: &[
+        "gc_collect",
+        "deduce_unreachable",
+        "subtract_refs",
+        "update_refs",
+        "visit_decref",
+        "visit_reachable",
+        "v8::internal::Scavenge",
+        "v8::internal::Mark",
+        "v8::internal::Sweep",
+        "gc_mark",
+        "gc_sweep",
+        "gc_possible_root",
+        "zend_gc_",
+        "runtime.gc",
+        "runtime.scan",
+        "runtime.grey",
+        "WKS::gc_heap",
+        "SVR::gc_heap",
+    ],
+};
+/// Functions without a name of these programs and libraries may be those of a collector.
+const RUNTIMES: [&str; 11] = [
+    "[python",
+    "[libpython",
+    "[pypy",
+    "[node",
+    "[libnode",
+    "[ruby",
+    "[libruby",
+    "[php",
+    "[libcoreclr",
+    "[beam",
+    "[unknown",
+];
+/// Share of a collector in the CPU time, over that of the pauses, below which no collector makes them. A guess: in a pause it has
+/// the CPU for itself.
+const COLLECTS_MIN: f64 = 0.3;
+
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if !runs_code(hop) {
         return does_not_apply(hop, "runs no code of the application");
@@ -75,12 +121,20 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if unread.value < border && !works_on {
         return ruled_out(&unread, border, "guess", "nothing lies unread: it has nothing to do in the pauses");
     }
+    let full = cpu_is_full(hop)?;
+    if full && let Ok(profile) = Profile::of(hop) {
+        let collects = profile.share_in(&COLLECTOR) + profile.share_unnamed(&RUNTIMES);
+        if collects < COLLECTS_MIN * paused.value {
+            let seen = profile.fact(COLLECTOR.work, collects);
+            return ruled_out(&seen, COLLECTS_MIN * paused.value, "guess", "its CPU works on requests in the pauses");
+        }
+    }
     let share = paused.value.min(1.0);
     let claim =
         format!("{} stands still for {:.0} % of the time, in stretches of 50 ms and more", hop.name, share * 100.0);
     let longest = hop.look(&LOOK_PAUSE_LONGEST, "");
     let longest = longest.map(|s| Fact { unit: "s", ..Fact::across_levels(hop, LOOK_PAUSE_LONGEST.name, s) });
-    let dose = if cpu_is_full(hop)? { Dose::Cpu } else { Dose::Untestable("prony has no knob for a collector") };
+    let dose = if full { Dose::Cpu } else { Dose::Untestable("prony has no knob for a collector") };
     Finding::new(paused, PAUSED, "guess", &claim, share)
         .and(longest, "the longest of them")
         .and(Ok(unread.clone()), "requests lie unread")
@@ -99,7 +153,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn lab(paused: f64) -> Lab {
-        let lab = Lab::chain().gauge("app", &LOOK_PAUSED, "", paused).gauge("app", &LOOK_PAUSE_LONGEST, "", 0.2);
+        pausing(Lab::chain(), paused)
+    }
+
+    fn pausing(lab: Lab, paused: f64) -> Lab {
+        let lab = lab.gauge("app", &LOOK_PAUSED, "", paused).gauge("app", &LOOK_PAUSE_LONGEST, "", 0.2);
         lab.levels("app", &CONN_IN_UNREAD, "80", [20.0 * paused, 50.0 * paused, 90.0 * paused]).gauge(
             "db",
             &LOOK_PAUSED,
@@ -125,6 +183,15 @@ mod tests {
         let collecting = lab(0.4).gauge("app", &CONN_IN_UNREAD, "80", 1.0);
         let collecting = collecting.levels("app", &prony_model::metric::CONN_IN_BUSY, "80", [5.0, 60.0, 120.0]);
         assert!(score(CAUSE.id, "app", &collecting) > 0.3, "all were read, and it works on something else");
+        // What the CPU ran, by the profile.
+        let ran = |function: &'static str, module: &'static str| {
+            let full = Lab::chain().cpu("0", 0.8, 0.15, 0.05).profiled("app", &[(function, module, 0.6)]);
+            score(CAUSE.id, "app", &pausing(full, 0.4))
+        };
+        assert!(ran("gc_collect_main", "libpython3.11.so.1.0") > 0.3, "a collector by name");
+        assert!(ran("[python3.11]", "python3.11") > 0.3, "a stripped runtime: it may be one");
+        assert!(ran("GCTaskThread::run", "libjvm.so") > 0.3, "the library of a runtime");
+        assert_eq!(ran("sha512_transform", "libcrypto.so.3"), 0.0, "long requests");
         let run = Lab::chain().run();
         assert!(check(&Hop { run: &run, name: "app" }).is_err(), "no close look");
     }

@@ -1,7 +1,8 @@
 //! Names for addresses: functions of the kernel, functions and files of processes.
 //!
 //! All addresses of a look are named at once, because reading the kernel's symbols takes 50 to 200 ms however many are
-//! asked for. Invariant: an address without a name still has its file, so that stripped programs tell something.
+//! asked for. Invariant: an address without a name still has its file, so that stripped programs tell something; a file that cannot be
+//! read costs the names of its own functions and of no others.
 
 use super::RawStacks;
 use super::mappings::Mappings;
@@ -46,7 +47,7 @@ impl Symbols {
         let mut symbols = Self::default();
         let kernel: Vec<u64> = raw.kernel.iter().copied().collect();
         let source = Source::Kernel(Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() });
-        let names = names(&symbolizer, &source, &kernel);
+        let names = names(&symbolizer, &source, &kernel).unwrap_or_else(|| vec![None; kernel.len()]);
         for (address, name) in kernel.iter().zip(names) {
             let function = name.map_or("[kernel]".to_string(), |name| without_suffix(&name));
             symbols.kernel.insert(*address, Frame { function, module: KERNEL.to_string() });
@@ -62,7 +63,13 @@ impl Symbols {
         let title = if title.trim().is_empty() { "[ended process]" } else { title.trim() };
         self.titles.insert(pid, title.to_string());
         let mappings = Mappings::of(proc, pid).unwrap_or_default();
-        let names = names(symbolizer, &Source::Process(Process::new(Pid::from(pid))), addresses);
+        let source = Source::Process(Process::new(Pid::from(pid)));
+        let names = names(symbolizer, &source, addresses).unwrap_or_else(|| {
+            // One file that nobody can read here (debug data packed by xz, as in Fedora) fails all: then each by itself.
+            let by_file = addresses.chunk_by(|a, b| mappings.module(*a) == mappings.module(*b));
+            let of_one = |of: &[u64]| names(symbolizer, &source, of).unwrap_or_else(|| vec![None; of.len()]);
+            by_file.flat_map(of_one).collect()
+        });
         for (address, name) in addresses.iter().zip(names) {
             let module = mappings.module(*address).unwrap_or(UNKNOWN).to_string();
             let bracketed = if module.starts_with('[') { module.clone() } else { format!("[{module}]") };
@@ -97,15 +104,13 @@ impl Symbols {
     }
 }
 
-/// The names that are known, in order; none for all when the source cannot be read.
-fn names(symbolizer: &Symbolizer, source: &Source<'_>, addresses: &[u64]) -> Vec<Option<String>> {
+/// The names that are known, in order; none when something of the source cannot be read.
+fn names(symbolizer: &Symbolizer, source: &Source<'_>, addresses: &[u64]) -> Option<Vec<Option<String>>> {
     if addresses.is_empty() {
-        return Vec::new();
+        return Some(Vec::new());
     }
-    match symbolizer.symbolize(source, Input::AbsAddr(addresses)) {
-        Ok(found) => found.iter().map(|found| found.as_sym().map(|sym| sym.name.to_string())).collect(),
-        Err(_) => vec![None; addresses.len()],
-    }
+    let found = symbolizer.symbolize(source, Input::AbsAddr(addresses)).ok()?;
+    Some(found.iter().map(|found| found.as_sym().map(|sym| sym.name.to_string())).collect())
 }
 
 /// `do_x.constprop.0` and `do_x.cold` are `do_x`: the compiler's suffixes change from build to build.
@@ -141,6 +146,7 @@ impl Symbols {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn own_frames_and_suffixes_go() {
@@ -163,5 +169,36 @@ mod tests {
         assert!(stack[0].function.contains("this_process_knows"), "{stack:?}");
         assert!(stack[0].module.starts_with("prony_probe"), "{stack:?}");
         assert_eq!(symbols.user_stack(pid, &[16, here])[0].function, "[unknown]", "the innermost stays");
+    }
+
+    /// A section in which Fedora packs more symbols by xz, and which cannot be unpacked here.
+    #[test]
+    fn a_file_that_cannot_be_read_costs_only_its_own_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, packed) = (folder.path().join("sleeper"), folder.path().join("packed"));
+        std::fs::write(&packed, b"\xfd7zXZ\0 and more").unwrap();
+        let section = format!(".gnu_debugdata={}", packed.display());
+        let added = Command::new("objcopy").args(["--add-section", &section, "/bin/sleep"]).arg(&program).status();
+        assert!(added.unwrap().success());
+        let mut child = Command::new(&program).arg("30").spawn().unwrap();
+        let pid = child.id();
+        let maps = || std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+        while !maps().contains("libc.so") {
+            std::thread::yield_now();
+        }
+        let middle = |file: &str| {
+            let maps = maps();
+            let line = maps.lines().find(|line| line.contains("r-xp") && line.contains(file)).unwrap();
+            let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+            (u64::from_str_radix(from, 16).unwrap() + u64::from_str_radix(to, 16).unwrap()) / 2
+        };
+        let stack = [middle("sleeper"), middle("libc.so")];
+        let raw = RawStacks { user: [(pid, stack.into())].into(), ..RawStacks::default() };
+        let symbols = Symbols::of(&raw, Path::new("/proc"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let named: Vec<&str> = symbols.user_stack(pid, &stack).iter().map(|frame| frame.function.as_str()).collect();
+        assert_eq!(named[0], "[sleeper]");
+        assert!(!named[1].starts_with('['), "{named:?}");
     }
 }
