@@ -334,11 +334,12 @@ mod tests {
         check(
             |plan, result| {
                 plan.rate = Some(Rate(1000.0));
+                (result.schedule_lag.count, result.connection_wait.count) = (2000, 450);
                 result.schedule_lag.p99_us = 1001.0;
                 result.in_flight_mean = 9.9;
             },
             expect![[r#"
-                schedule-lag generator_limited=false: 1 % of requests left 1001 us or more behind schedule, against at most 1000 us; all connections were busy: the stack is slower than this rate, or needs more of them
+                schedule-lag generator_limited=false: 1 % of requests left 1001 us or more behind schedule (22.50 % of all waited for a connection), against at most 1000 us; all connections were busy: the stack is slower than this rate, or needs more of them
             "#]],
         );
         check(

@@ -284,6 +284,9 @@ fn a_slow_server_does_not_slow_the_schedule() {
     let result = load(&plan).unwrap();
     assert!(result.sent <= 50 && result.intended > 130, "{} {}", result.sent, result.intended);
     assert!(result.latency.p50_us > 4.0 * result.latency_actual.p50_us, "{result:?}");
+    let (lag, waited) = (&result.schedule_lag, &result.connection_wait);
+    assert!(waited.count + 2 >= lag.count && waited.count <= lag.count, "all but the first waited for a connection");
+    assert!((waited.total_us() / lag.total_us() - 1.0).abs() < 0.01, "{waited:?} of {lag:?}");
     let rate = result.gates.iter().find(|g| g.name == "rate").unwrap();
     assert!(!rate.held && !rate.generator_limited, "{rate:?}");
     assert!(!result.is_valid() && !result.generator_limited());

@@ -183,16 +183,18 @@ mod tests {
         let mut child = Command::new(&program).arg("30").spawn().unwrap();
         let pid = child.id();
         let maps = || std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-        while !maps().contains("libc.so") {
-            std::thread::yield_now();
-        }
         let middle = |file: &str| {
             let maps = maps();
-            let line = maps.lines().find(|line| line.contains("r-xp") && line.contains(file)).unwrap();
+            let line = maps.lines().find(|line| line.contains("r-xp") && line.contains(file))?;
             let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
-            (u64::from_str_radix(from, 16).unwrap() + u64::from_str_radix(to, 16).unwrap()) / 2
+            Some((u64::from_str_radix(from, 16).unwrap() + u64::from_str_radix(to, 16).unwrap()) / 2)
         };
-        let stack = [middle("sleeper"), middle("libc.so")];
+        let stack = loop {
+            if let (Some(own), Some(libc)) = (middle("sleeper"), middle("libc.so")) {
+                break [own, libc];
+            }
+            std::thread::yield_now();
+        };
         let raw = RawStacks { user: [(pid, stack.into())].into(), ..RawStacks::default() };
         let symbols = Symbols::of(&raw, Path::new("/proc"));
         child.kill().unwrap();
