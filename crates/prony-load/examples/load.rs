@@ -49,7 +49,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut free = Histogram::from_hdr_v2(&result.schedule_lag.hdr_v2)?;
     free.subtract(&Histogram::from_hdr_v2(&result.connection_wait.hdr_v2)?);
     writeln!(out, "lag_free_p99_us {:.1}", free.quantile_us(0.99))?;
-    writeln!(out, "waited_share {:.5}", result.connection_wait.count as f64 / result.schedule_lag.count.max(1) as f64)?;
     writeln!(out, "errors {}", result.errors.total())?;
     writeln!(out, "connections_opened {}", result.connections_opened)?;
     writeln!(out, "in_flight_mean {:.2}", result.in_flight_mean)?;
