@@ -328,13 +328,15 @@ pub fn concurrency_elasticity(hop: &Hop<'_>) -> Option<f64> {
 }
 
 /// Whether the hop's CPUs are full at the level `at`, by their counters, or because throughput followed when they were slowed.
+/// Where it stood still instead, CPUs that are nearly full have room.
 pub fn cpu_is_full(hop: &Hop<'_>) -> Result<bool, Gap> {
     let busy = hop.at(Level::At)?.cpu()?.busy_share();
     if crate::grounding::follows_cpu_of(hop) {
         return Ok(true);
     }
     let flat = concurrency_elasticity(hop).is_some_and(|e| e < FLAT);
-    Ok(busy >= FULL_CPU || (flat && busy >= FULL_CPU_WHEN_FLAT))
+    let nearly = flat && busy >= FULL_CPU_WHEN_FLAT && !crate::grounding::stands_still_without_cpu_of(hop);
+    Ok(busy >= FULL_CPU || nearly)
 }
 
 /// Share of what limits that CPU work explains. With full CPUs: its share of their capacity, less the time that

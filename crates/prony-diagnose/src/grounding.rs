@@ -486,6 +486,12 @@ pub fn follows_cpu_of(hop: &Hop<'_>) -> bool {
     surprising_hosts(hop.run).iter().any(|(name, _)| *name == hop.name)
 }
 
+/// Whether throughput stood still for sure when this hop was last given less CPU.
+pub fn stands_still_without_cpu_of(hop: &Hop<'_>) -> bool {
+    let slowed = tests_done(hop.run).rfind(|i| i.what == InterventionKind::Cpu && i.target == hop.name);
+    slowed.and_then(Seen::of).is_some_and(|seen| seen.high < STANDS_STILL)
+}
+
 /// Hosts whose CPU throughput followed by more than a part although nobody suspected it, with the elasticity.
 pub fn surprising_hosts(run: &Run) -> Vec<(&str, f64)> {
     let cpu = tests_done(run).filter(|i| i.what == InterventionKind::Cpu);

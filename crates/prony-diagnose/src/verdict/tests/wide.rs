@@ -111,3 +111,17 @@ fn work_that_goes_by_the_clock_is_not_acquitted() {
     let grows = Lab { x: [7_650.0, 15_300.0, 20_000.0], ..Lab::healthy() };
     assert_eq!(said(grows, spins), None, "more connections bring more");
 }
+
+#[test]
+fn nearly_full_cpus_that_throughput_does_not_follow_hide_no_pool() {
+    let nearly = Lab::chain().queueing(1_240.0).held(6.0).sessions([2.0, 5.5, 5.6], "Timeout:PgSleep");
+    let nearly = nearly.cpu("0", 0.5, 0.16, 0.08);
+    let said = |answer| {
+        let mut run = nearly.run();
+        answered(&mut run, answer, (0.0, -0.05, 0.05));
+        diagnose(&run).verdict
+    };
+    let (still, follows) = (said((0.09, 0.0, 0.19)), said((1.0, 0.8, 1.2)));
+    assert_eq!((still.cause.as_str(), still.hop.as_str()), ("connection-pool-exhausted", "app"), "{}", still.summary);
+    assert!(follows.cause.starts_with("cpu-saturated"), "{}", follows.summary);
+}
