@@ -115,7 +115,7 @@ fn work_that_goes_by_the_clock_is_not_acquitted() {
 #[test]
 fn nearly_full_cpus_that_throughput_does_not_follow_hide_no_pool() {
     let nearly = Lab::chain().queueing(1_240.0).held(6.0).sessions([2.0, 5.5, 5.6], "Timeout:PgSleep");
-    let nearly = nearly.cpu("0", 0.5, 0.16, 0.08);
+    let nearly = nearly.cpu("0", 0.5, 0.16, 0.08).own("app", 0.7);
     let said = |answer| {
         let mut run = nearly.run();
         answered(&mut run, answer, (0.0, -0.05, 0.05));
