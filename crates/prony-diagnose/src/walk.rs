@@ -66,7 +66,9 @@ fn ways(path: &[Hop<'_>]) -> WalkStep {
             Err(gap) => format!("{}: from {from}; {gap}", hop.name),
         }
     };
-    step("path", "who calls whom, and how often", path.iter().map(line).collect())
+    let beside = path.first().map(|hop| hop.run.stack.beside_path()).unwrap_or_default();
+    let beside = beside.into_iter().map(|name| format!("{name}: beside the path, a neighbour: nobody on it calls it"));
+    step("path", "who calls whom, and how often", path.iter().map(line).chain(beside).collect())
 }
 
 /// Where requests in flight are is where their time goes (Little 1961, "A proof for the queuing formula L = lambda W").

@@ -474,10 +474,14 @@ impl Stack {
         self.host.iter().find(|(_, h)| h.role == Role::Generator).map(|(name, h)| (name.as_str(), h))
     }
 
-    /// Hosts that serve requests, in the order of the path: the entry first, then whom it calls, breadth first.
+    /// Hosts that serve requests, in the order of the path: those that the generator calls first, then whom they call, breadth
+    /// first. Where no generator says whom it calls, it is those that nobody calls.
     pub fn path(&self) -> Vec<&str> {
+        let asked = self.generator().map(|(_, h)| h.calls.as_slice()).unwrap_or_default();
         let called: BTreeSet<&str> = self.serving().flat_map(|(_, h)| h.calls.iter().map(String::as_str)).collect();
-        let mut order: Vec<&str> = self.serving().map(|(n, _)| n).filter(|n| !called.contains(n)).collect();
+        let is_entry =
+            |name: &str| if asked.is_empty() { !called.contains(name) } else { asked.iter().any(|a| a == name) };
+        let mut order: Vec<&str> = self.serving().map(|(n, _)| n).filter(|n| is_entry(n)).collect();
         let mut next = 0;
         while next < order.len() {
             let calls = self.host.get(order[next]).map(|h| h.calls.as_slice()).unwrap_or_default();
@@ -489,6 +493,12 @@ impl Stack {
             next += 1;
         }
         order
+    }
+
+    /// Hosts that serve nobody on the path: neighbours, by name.
+    pub fn beside_path(&self) -> Vec<&str> {
+        let path = self.path();
+        self.serving().map(|(name, _)| name).filter(|name| !path.contains(name)).collect()
     }
 
     /// Hosts that call `host`, the generator left out.
@@ -593,6 +603,20 @@ errors = "0.1%"
         assert_eq!(stack.generator().unwrap().0, "client");
         assert_eq!(stack.slo.unwrap().p99, Some(Nanos::from_millis(10)));
         assert_eq!(stack.host["lb"].process, Some(ProcessRef::PidFile("/run/nginx.pid".into())));
+    }
+
+    #[test]
+    fn who_serves_nobody_on_the_path_is_beside_it() {
+        let neighbour = format!("{PROXY}\n[host.batch]\ncalls = [\"disk\"]\n[host.disk]\n");
+        let stack = Stack::parse("stack.toml", &neighbour).unwrap();
+        assert_eq!(
+            (stack.path(), stack.beside_path()),
+            (vec!["batch", "lb", "disk", "s1", "s2"], vec![]),
+            "nobody tells"
+        );
+        let told = neighbour.replace("role = \"generator\"", "role = \"generator\"\ncalls = [\"lb\"]");
+        let stack = Stack::parse("stack.toml", &told).unwrap();
+        assert_eq!((stack.path(), stack.beside_path()), (vec!["lb", "s1", "s2"], vec!["batch", "disk"]));
     }
 
     #[test]

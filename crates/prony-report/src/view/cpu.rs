@@ -16,6 +16,7 @@ pub(super) fn hosts(run: &Run) -> Vec<HostCpu> {
     let generator = run.stack.generator();
     let mut names: Vec<&str> = generator.iter().map(|(name, _)| *name).collect();
     names.extend(run.stack.path());
+    names.extend(run.stack.beside_path());
     names.iter().filter_map(|name| host(run, name, run.stack.host.get(*name)?)).collect()
 }
 

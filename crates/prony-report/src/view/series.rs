@@ -180,11 +180,12 @@ pub(super) fn declare(types: &mut Types) {
     declare_structs(types);
 }
 
-/// The hop of the verdict, the path, the generator.
+/// The hop of the verdict, the path, the generator, who is beside the path.
 fn hosts(run: &Run) -> Vec<&str> {
     let suspect = run.diagnosis.as_ref().map(|diagnosis| diagnosis.verdict.hop.as_str());
     let mut hosts = run.stack.path();
     hosts.extend(run.stack.generator().map(|(name, _)| name));
+    hosts.extend(run.stack.beside_path());
     hosts.sort_by_key(|host| Some(*host) != suspect);
     hosts
 }

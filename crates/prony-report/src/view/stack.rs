@@ -45,6 +45,10 @@ fn nodes(run: &Run) -> Vec<StackNode> {
         let Some(host) = run.stack.host.get(*name) else { continue };
         out.push(node(run, name, host, depths.get(name).copied().unwrap_or(1), host.calls.clone()));
     }
+    for name in run.stack.beside_path() {
+        let Some(host) = run.stack.host.get(name) else { continue };
+        out.push(node(run, name, host, 1, host.calls.clone()));
+    }
     if path.is_empty() && !run.stack.entry.is_empty() {
         let target = authority(&run.stack.entry).to_string();
         if let Some(first) = out.first_mut() {
