@@ -99,9 +99,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .fires()
 }
 
-/// CPUs among those of its workers that no host of the stack uses: the accounts of the CPUs less those of every process
-/// of the stack on them. A gap when the processes of one of these hosts are not known: its work would look like a
-/// stranger's.
+/// CPUs among those of its workers that no host on the path uses: the accounts of the CPUs less those of every process
+/// of the path on them. Kernels that charge packet work to whoever runs make that too little; what strangers are seen to
+/// use is the least. A gap when the processes of one of these hosts are not known: its work would look like a stranger's.
 fn strangers(hop: &Hop<'_>) -> Result<Fact, Gap> {
     let cpus = worker_cpus(hop)?;
     hop.fact("CPUs used by strangers", "CPUs", |r| {
@@ -113,7 +113,10 @@ fn strangers(hop: &Hop<'_>) -> Result<Fact, Gap> {
             |other: &Hop<'_>| other.shares_cpu_with(hop) && other.cpus().is_ok_and(|theirs| !theirs.is_disjoint(&cpus));
         let own = hosts_of(hop).filter(near).map(|other| Reader { hop: other, trial: r.trial }.process_cpu());
         let own: f64 = own.collect::<Result<Vec<f64>, Gap>>()?.iter().sum();
-        Ok((used - own).max(0.0))
+        let beside = hop.run.stack.beside_path().into_iter().map(|name| hop.other(name)).filter(near);
+        let beside = beside.filter_map(|other| Reader { hop: other, trial: r.trial }.process_cpu().ok());
+        let bystanders = hop.bystanders().into_iter().filter_map(|pid| r.one(&PROC_RUN, pid).ok());
+        Ok((used - own).max(beside.chain(bystanders).sum()))
     })
 }
 
@@ -211,6 +214,36 @@ mod tests {
         let found = finding(CAUSE.id, "lb", &bystander.gauge("lb", &PROC_SERVES, "101", 1.0)).unwrap();
         assert!(found.score > 0.35, "{}", found.score);
         assert!(found.summary.contains("burn (pid 900)"), "{}", found.summary);
+    }
+
+    /// Packet work is charged to whoever runs: the hop's own account is all that user and system code used.
+    fn charged() -> Lab {
+        let lab = lab(0.45).cpu("0", 0.4, 0.25, 0.34).own("lb", 0.7).without("lb", &LOOK_NEIGHBOUR);
+        lab.per_second("lb", &PROC_RUN_DELAY, "101", 0.25)
+    }
+
+    #[test]
+    fn what_strangers_are_seen_to_use_is_the_least() {
+        assert_eq!(score(CAUSE.id, "lb", &charged()), 0.0, "nobody else is seen");
+        let bystander = charged().per_second("lb", &CGROUP_USAGE, "", 0.95).per_second("lb", &PROC_RUN, "900", 0.25);
+        let bystander = bystander.gauge("lb", &PROC_SERVES, "900", 0.0).gauge("lb", &PROC_SERVES, "101", 1.0);
+        let found = score(CAUSE.id, "lb", &bystander);
+        assert!((found - 0.25).abs() < 0.03, "{found}");
+    }
+
+    #[test]
+    fn a_host_beside_the_path_is_a_neighbour() {
+        let with = |calls: &str| {
+            let mut lab = charged().own("batch", 0.25);
+            let batch = prony_model::Host { cpus: "0".parse().ok(), ..lab.stack.host["lb"].clone() };
+            lab.stack.host.insert("batch".to_string(), prony_model::Host { calls: vec![], ..batch });
+            let (name, _) = lab.stack.generator().unwrap();
+            let name = name.to_string();
+            lab.stack.host.get_mut(&name).unwrap().calls = calls.split(' ').map(String::from).collect();
+            score(CAUSE.id, "lb", &lab)
+        };
+        assert!(with("lb") > 0.2, "{}", with("lb"));
+        assert_eq!(with("lb batch"), 0.0, "clients call it: it is of the stack");
     }
 
     monotonic!(lab, 0.0..2.0);
