@@ -214,6 +214,7 @@ export const phrases: Phrases = [
   ["who calls whom, and how often", "谁调用谁，多少次"],
   ["{}: {} requests/s from clients", "{}：每秒 {} 个请求来自客户端"],
   ["{}: {} requests/s from {}", "{}：每秒 {} 个请求来自 {}"],
+  ["{}: beside the path, a neighbour: nobody on it calls it", "{}：不在请求路径上，是邻居：路径上没有主机调用它"],
   ["when requests reach and leave each host, timed in the kernel at its sockets", "请求到达和离开每台主机的时刻，在内核套接字上计时"],
   ["{}: {} ms of each request, {} % of its time: {} ms from arrival to answer ({} ms until it is read), less {} ms at {}", "{}：每个请求 {} ms，占其时间的 {} %：从到达到应答 {} ms（读取之前 {} ms），减去在 {7} 的 {6} ms"],
   ["{}: {} ms of each request, {} % of its time: {} ms from arrival to answer ({} ms until it is read)", "{}：每个请求 {} ms，占其时间的 {} %：从到达到应答 {} ms（读取之前 {} ms）"],
