@@ -237,8 +237,7 @@ mod tests {
             let mut lab = charged().own("batch", 0.25);
             let batch = prony_model::Host { cpus: "0".parse().ok(), ..lab.stack.host["lb"].clone() };
             lab.stack.host.insert("batch".to_string(), prony_model::Host { calls: vec![], ..batch });
-            let (name, _) = lab.stack.generator().unwrap();
-            let name = name.to_string();
+            let name = lab.stack.generator().unwrap().0.to_string();
             lab.stack.host.get_mut(&name).unwrap().calls = calls.split(' ').map(String::from).collect();
             score(CAUSE.id, "lb", &lab)
         };

@@ -104,8 +104,9 @@ fn knob_host(stack: &Stack, named: Option<String>) -> Result<String, String> {
     match host {
         Some(host) if stack.host.contains_key(&host) => Ok(host),
         Some(host) => {
-            let hint = nearest(&host, stack.path()).map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
-            Err(format!("the stack has no host `{host}`; it has {}{hint}", stack.path().join(", ")))
+            let hosts = [stack.path(), stack.beside_path()].concat();
+            let hint = nearest(&host, hosts.clone()).map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
+            Err(format!("the stack has no host `{host}`; it has {}{hint}", hosts.join(", ")))
         }
         None => Err("the stack names no host whose knobs could be turned".to_string()),
     }
@@ -169,6 +170,16 @@ addr = "10.77.0.20"
 [lab.host.db]
 addr = "10.77.0.30"
 "#;
+
+    #[test]
+    fn a_neighbour_has_knobs_and_is_among_the_hosts_that_are_named() {
+        let told = STACK.replace("\"generator\"", "\"generator\"\ncalls = [\"lb\"]");
+        let told = told.replacen("[lab.", "[host.batch]\n[lab.", 1);
+        let stack = Stack::parse("stack.toml", &told).unwrap();
+        assert_eq!(knob_host(&stack, Some("batch".to_string())).unwrap(), "batch");
+        let wrong = knob_host(&stack, Some("bathc".to_string())).unwrap_err();
+        assert_eq!(wrong, "the stack has no host `bathc`; it has lb, db, batch; did you mean `batch`?");
+    }
 
     /// The only cell of an experiment with one factor of one level, on the stack.
     fn apply(factor: &str) -> Result<Applied, String> {
