@@ -4,7 +4,7 @@
 //! gap that names the fact, the host and the reason.
 
 use prony_model::metric::{
-    CGROUP_USAGE, CONN_IN_BUSY, CONN_OUT_RTT, CONN_OUT_WAITING, CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE, CPU_SOFTIRQ,
+    CGROUP_USAGE, CONN_IN_BUSY, CONN_MIN_RTT, CONN_OUT_WAITING, CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE, CPU_SOFTIRQ,
     CPU_STEAL, CPU_SYSTEM, CPU_USER, NGINX_REQUESTS, PG_SESSIONS, PROC_IS_WORKER, PROC_RUN, PROC_RUN_DELAY,
     PROC_SERVES, TCP_DSACK_RECEIVED, TCP_FAST_RETRANSMITS, TCP_IN_SEGMENTS, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS,
 };
@@ -434,19 +434,16 @@ impl<'a> Reader<'a> {
     }
 
     /// Seconds per second that this host's connections stand still until a lost segment is sent again. Segments that the
-    /// receiver had already (it says so: DSACK) were not lost: an acknowledgement came late, and nobody waited for them.
+    /// receiver had already (it says so: DSACK) were not lost: an acknowledgement came late, and nobody waited for them. A segment
+    /// that was sent again at once (fast retransmit) costs a round trip of the path: what queues add to it, they add to all.
     pub fn retransmit_stall(&self) -> Result<f64, Gap> {
         let all = self.sum(&TCP_RETRANSMITS)?;
         let fast = self.sum(&TCP_FAST_RETRANSMITS).unwrap_or(0.0).min(all);
-        let rtt_s = self.mean_of(&CONN_OUT_RTT).unwrap_or(0.0) / 1e6;
+        let round_trips = self.hop.items(&CONN_MIN_RTT).into_iter().filter_map(|to| self.one(&CONN_MIN_RTT, to).ok());
+        let rtt_s = round_trips.fold(0.0, f64::max) / 1e6;
         let syn = self.sum(&TCP_SYN_RETRANSMITS).unwrap_or(0.0).min(all - fast);
         let spurious = self.sum(&TCP_DSACK_RECEIVED).unwrap_or(0.0).min(all - fast - syn);
         Ok((all - fast - syn - spurious) * RETRANSMIT_TIMEOUT_S + fast * rtt_s)
-    }
-
-    /// Mean of a gauge over its items.
-    pub fn mean_of(&self, metric: &Metric) -> Result<f64, Gap> {
-        Ok(self.sum(metric)? / self.hop.items(metric).len().max(1) as f64)
     }
 
     /// Share of request time that stands still in retransmission timers anywhere on the path. Work cannot explain that

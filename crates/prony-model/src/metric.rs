@@ -231,9 +231,9 @@ catalogue! {
     NGINX_WAITING = "nginx.waiting", Gauge, Count, "", "stub_status Waiting";
     LOG_SIZE = "log.size", Counter, Bytes, "path", "stat of a log that the hop writes";
     ERROR_LOG_LINES = "errorlog.lines", Counter, Count, "", "lines appended to the error log";
-    ERROR_LOG_NO_PORT = "errorlog.no_port", Counter, Count, "", "error log lines with (99: Cannot assign requested address)";
+    ERROR_LOG_NO_PORT = "errorlog.no_port", Counter, Count, "", "error log lines that tell of EADDRNOTAVAIL: Cannot assign requested address";
     ERROR_LOG_NO_WORKER_CONNECTIONS = "errorlog.no_worker_connections", Counter, Count, "", "error log lines with worker_connections are not enough";
-    ERROR_LOG_NO_DESCRIPTORS = "errorlog.no_descriptors", Counter, Count, "", "error log lines with (24: Too many open files)";
+    ERROR_LOG_NO_DESCRIPTORS = "errorlog.no_descriptors", Counter, Count, "", "error log lines that tell of EMFILE or ENFILE: Too many open files";
     ERROR_LOG_UPSTREAM_TIMEOUT = "errorlog.upstream_timeout", Counter, Count, "", "error log lines with upstream timed out";
     ERROR_LOG_NO_LIVE_UPSTREAMS = "errorlog.no_live_upstreams", Counter, Count, "", "error log lines with no live upstreams";
     ERROR_LOG_TEMP_FILE = "errorlog.temp_file", Counter, Count, "", "error log lines with buffered to a temporary file";

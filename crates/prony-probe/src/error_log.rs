@@ -20,11 +20,18 @@ const BEHIND_BYTES_MAX: u64 = 8 << 20;
 /// Upstreams that are told apart.
 const UPSTREAMS_MAX: usize = 64;
 
+/// EADDRNOTAVAIL as glibc and musl say it, which most languages pass on; as Go does; and as Node does.
+const NO_PORT: [&str; 4] =
+    ["Cannot assign requested address", "Address not available", "cannot assign requested address", "EADDRNOTAVAIL"];
+/// EMFILE and ENFILE, by the same.
+const NO_DESCRIPTORS: [&str; 5] =
+    ["Too many open files", "No file descriptors available", "too many open files", "EMFILE", "ENFILE"];
+
 /// What a line may contain, and what that counts as.
 const PATTERNS: [(&Metric, &[&str]); 8] = [
-    (&m::ERROR_LOG_NO_PORT, &["(99: Cannot assign requested address)", "(99: Address not available)"]),
+    (&m::ERROR_LOG_NO_PORT, &NO_PORT),
     (&m::ERROR_LOG_NO_WORKER_CONNECTIONS, &["worker_connections are not enough"]),
-    (&m::ERROR_LOG_NO_DESCRIPTORS, &["(24: Too many open files)", "(24: No file descriptors available)"]),
+    (&m::ERROR_LOG_NO_DESCRIPTORS, &NO_DESCRIPTORS),
     (&m::ERROR_LOG_UPSTREAM_TIMEOUT, &["upstream timed out"]),
     (&m::ERROR_LOG_NO_LIVE_UPSTREAMS, &["no live upstreams"]),
     (&m::ERROR_LOG_TEMP_FILE, &["buffered to a temporary file"]),
@@ -184,6 +191,24 @@ mod tests {
         .assert_eq(&facts.listing());
         file.write_all(b"ne\n").unwrap();
         assert_eq!(lines(&mut log), Some(10.0), "half a line counts once it is whole");
+    }
+
+    #[test]
+    fn complaints_of_other_servers_are_known() {
+        let mut log = ErrorLog::new("/none");
+        log.count(
+            b"OSError: [Errno 24] Too many open files\n\
+              http: Accept error: accept tcp [::]:80: accept4: too many open files; retrying in 5ms\n\
+              Error: accept EMFILE\n\
+              dial tcp 10.0.0.3:80: connect: cannot assign requested address\n\
+              OSError: [Errno 99] Cannot assign requested address\n",
+        );
+        let counted = |metric: &Metric| {
+            let known = PATTERNS.iter().zip(log.by_pattern).find(|((m, _), _)| m.name == metric.name);
+            known.map(|(_, count)| count)
+        };
+        assert_eq!(counted(&m::ERROR_LOG_NO_DESCRIPTORS), Some(3));
+        assert_eq!(counted(&m::ERROR_LOG_NO_PORT), Some(2));
     }
 
     #[test]

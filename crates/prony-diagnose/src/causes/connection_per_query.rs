@@ -14,8 +14,9 @@
 //! of the limit that the database makes.
 //!
 //! ## What it is not
-//! A pool that is filled once, or a connection that is opened anew now and then. A proxy that opens connections to
-//! servers: `upstream-keepalive-off`.
+//! A pool that is filled once, or a connection that is opened anew now and then. Connections that the database refuses:
+//! the requests that ask for them fail, and `connection-limit` is why. A proxy that opens connections to servers:
+//! `upstream-keepalive-off`.
 //!
 //! ## Fix
 //! A pool of connections in the application, or one between (pgbouncer).
@@ -61,12 +62,20 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             continue;
         }
         let at = store.at(Level::At)?;
-        let connecting = opens.value * price_of(&store);
+        // Whoever gets no connection asks for one again, and fails.
+        let failed = at.trial.result.error_share();
+        let due = opens.value - failed;
+        if due < OPENS_PER_REQUEST {
+            let claim = "its connections to the database are kept, except for requests that fail";
+            silent = Some(ruled_out(&opens, OPENS_PER_REQUEST + failed, "guess", claim));
+            continue;
+        }
+        let connecting = due * price_of(&store);
         let asking = statements(&at).unwrap_or(0.0) / at.throughput()? * price_us::STATEMENT;
         let part = connecting / (connecting + asking);
         // Time spent on requests that fail limits no good ones.
-        let good = 1.0 - at.trial.result.error_share();
-        let share = good * share_of_limit(&store, part)?.max(share_of_limit(hop, opens.value.min(1.0) * part)?);
+        let good = 1.0 - failed;
+        let share = good * share_of_limit(&store, part)?.max(share_of_limit(hop, due.min(1.0) * part)?);
         if share < SHARE_MIN {
             silent = Some(ruled_out(&opens, OPENS_PER_REQUEST, "guess", "its connections to the database cost little"));
             continue;
@@ -127,6 +136,8 @@ mod tests {
         assert_eq!(score(CAUSE.id, "app", &lab(0.19)), 0.0, "border");
         assert!(score(CAUSE.id, "app", &lab(0.21)) > 0.0, "border");
         assert!(score(CAUSE.id, "app", &lab(1.0).mute()) > 0.8, "the kernel counts connections too");
+        assert_eq!(score(CAUSE.id, "app", &lab(0.22).failing(0.21)), 0.0, "refused: a request fails for each");
+        assert!(score(CAUSE.id, "app", &lab(1.0).failing(0.21)) > 0.5, "those that do not fail open theirs too");
     }
 
     proptest! {

@@ -3,7 +3,7 @@
 //! A host that opens connections has no local port left: its old connections hold them in TIME_WAIT for a minute.
 //!
 //! ## What it sees
-//! Error-log lines `(99: Cannot assign requested address)`; sockets in TIME_WAIT near the size of the port range times
+//! Error-log lines `Cannot assign requested address`; sockets in TIME_WAIT near the size of the port range times
 //! the number of servers; a CPU profile.
 //!
 //! ## Why it limits
