@@ -9,7 +9,9 @@ use prony_model::metric::{
     PROC_SERVES, TCP_DSACK_RECEIVED, TCP_FAST_RETRANSMITS, TCP_IN_SEGMENTS, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS,
 };
 use prony_model::stack::{Place, Role};
-use prony_model::{Evidence, EvidenceVerdict, Gap, Host, Level, Metric, MetricKind, Purpose, Run, SeriesSet, Trial};
+use prony_model::{
+    Evidence, EvidenceVerdict, Gap, Host, Level, Metric, MetricKind, Purpose, Run, SeriesSet, Trial, Window,
+};
 use std::collections::BTreeSet;
 
 /// Initial retransmission timeout of a SYN, in seconds. RFC 6298 section 2.1.
@@ -18,6 +20,8 @@ pub const SYN_TIMEOUT_S: f64 = 1.0;
 /// How long a lost segment with nothing behind it stays lost, in seconds: Linux `TCP_RTO_MIN` (include/net/tcp.h),
 /// which a tail loss probe of a lone segment waits for as well (`tcp_schedule_loss_probe`).
 pub const RETRANSMIT_TIMEOUT_S: f64 = 0.2;
+/// All that was recorded.
+const WHOLE_RUN: Window = Window { from_ns: 0, to_ns: u64::MAX };
 
 /// A quantity of one hop at the level `at`, with the same below and beyond the knee.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,6 +151,11 @@ impl<'a> Hop<'a> {
         self.fact(metric.name, unit, |r| r.sum(metric))
     }
 
+    /// Growth per second of a counter over all of the run: of what is too rare for a trial of some seconds.
+    pub fn rate_of_run(&self, metric: &'static Metric) -> Option<f64> {
+        self.run.series.sum(self.name, metric, WHOLE_RUN)
+    }
+
     /// Growth per request that reaches the hop.
     pub fn per_request(&self, metric: &'static Metric) -> Result<Fact, Gap> {
         self.fact(format!("{} / request", metric.name), "", |r| Ok(r.sum(metric)? / r.requests()?))
@@ -155,9 +164,8 @@ impl<'a> Hop<'a> {
     /// A price or a close look: the mean over the unscored look, or over all of the run when it was taken outside.
     pub fn look(&self, metric: &Metric, item: &str) -> Result<f64, Gap> {
         let points = self.run.series.points(self.name, metric, item);
-        let whole = prony_model::Window { from_ns: 0, to_ns: u64::MAX };
-        let inspect = self.inspect().map_or(whole, |t| t.window);
-        SeriesSet::mean(points, inspect).or_else(|| SeriesSet::mean(points, whole)).ok_or_else(|| {
+        let inspect = self.inspect().map_or(WHOLE_RUN, |t| t.window);
+        SeriesSet::mean(points, inspect).or_else(|| SeriesSet::mean(points, WHOLE_RUN)).ok_or_else(|| {
             Gap::new(metric.name, self.name, "no close look was taken; `prony diagnose` takes it between trials")
         })
     }

@@ -60,7 +60,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             let counted = statements(&r.of(&store));
             Ok(sent.clone().unwrap_or(0.0).max(counted.or(sent)?) / r.throughput()?)
         })?;
-        let share = (1.0 - A_HANDFUL / questions.value).max(0.0) * reach(hop, &store, questions.value)?;
+        // Time spent on requests that fail limits no good ones.
+        let good = 1.0 - hop.at(Level::At)?.trial.result.error_share();
+        let share = good * (1.0 - A_HANDFUL / questions.value).max(0.0) * reach(hop, &store, questions.value)?;
         if questions.value < MANY || share < SHARE_MIN {
             silent =
                 Some(ruled_out(&questions, MANY, "guess", "it asks few questions per request, or they cost little"));
@@ -118,6 +120,7 @@ mod tests {
     fn fires_silent_border() {
         let found = finding(CAUSE.id, "app", &lab(31.0)).unwrap();
         assert!(found.score > 0.7 && found.dose == Dose::Cpu, "{}", found.score);
+        assert!(score(CAUSE.id, "app", &lab(31.0).failing(0.9)) < 0.1, "most of them fail");
         assert_eq!(score(CAUSE.id, "app", &Lab::chain()), 0.0);
         assert_eq!(score(CAUSE.id, "db", &lab(31.0)), 0.0);
         assert_eq!(score(CAUSE.id, "app", &lab(9.9)), 0.0, "border");

@@ -28,6 +28,7 @@ use crate::cause::{
 };
 use crate::facts::{Fact, Hop, Reader};
 use prony_model::metric::{ERROR_LOG_NO_DESCRIPTORS, LISTEN_QUEUE, PROC_DESCRIPTOR_LIMIT, PROC_DESCRIPTORS};
+use prony_model::stack::Software;
 use prony_model::{Gap, KnobId, Level, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -61,11 +62,11 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         (Ok(lines), fill) if lines.value >= LINES_PER_S => {
             let per_request = hop.per_request(&ERROR_LOG_NO_DESCRIPTORS)?.value.min(1.0);
             let share = per_request.max(turned_away(hop)?).max(SHARE_UNKNOWN);
-            finding(hop, lines, LINES_PER_S, "guess", share, fill, "how full the fullest worker is")
+            finding(hop, lines, LINES_PER_S, share, fill, "how full the fullest worker is")
         }
         (lines, Ok(fill)) if fill.value >= FULL && kept_waiting(hop)? >= SHARE_MIN => {
             let share = kept_waiting(hop)?;
-            finding(hop, fill, FULL, "guess", share, lines, "complaints about it in its error log")
+            finding(hop, fill, FULL, share, lines, "complaints about it in its error log")
         }
         (Ok(lines), _) => ruled_out(
             &lines,
@@ -85,16 +86,19 @@ fn finding(
     hop: &Hop<'_>,
     fact: Fact,
     border: f64,
-    origin: &'static str,
     share: f64,
     other: Result<Fact, Gap>,
     claim_of_other: &str,
 ) -> Result<Judgement, Gap> {
     let more = nginx_knob(hop, KnobId::NginxDirective(NginxDirective::WorkerRlimitNofile), DESCRIPTORS);
     let claim = format!("processes of {} may open no more files", hop.name);
-    Finding::new(fact, border, origin, &claim, share)
+    let remedy = match hop.host().and_then(|h| h.software) {
+        Some(Software::Nginx) => "raise worker_rlimit_nofile, and LimitNOFILE of the unit",
+        _ => "raise LimitNOFILE of the unit (ulimit -n of whoever starts it)",
+    };
+    Finding::new(fact, border, "guess", &claim, share)
         .and(other, claim_of_other)
-        .mend("raise worker_rlimit_nofile, and LimitNOFILE of the unit", more.clone())
+        .mend(remedy, more.clone())
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
         .tested_by(removal_or(more.as_ref(), Dose::Untestable("no knob raises the limit of a running process")))
         .fires()
