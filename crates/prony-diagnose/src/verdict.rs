@@ -514,12 +514,16 @@ fn without_answer(run: &Run) -> Option<String> {
 
 /// What is full although no cause could be made of it.
 fn fullness(run: &Run) -> String {
-    let full: Vec<&str> =
-        Hop::path(run).iter().filter(|hop| cpu_is_full(hop).unwrap_or(false)).map(|hop| hop.name).collect();
-    match full.is_empty() {
-        true => "nothing that was read is full".to_string(),
-        false => format!("the CPUs of {} are full of something else than any one host of the stack", full.join(", ")),
-    }
+    let full = Hop::path(run).into_iter().filter(|hop| cpu_is_full(hop).unwrap_or(false));
+    let (idle, others): (Vec<_>, Vec<_>) = full.partition(grounding::stands_still_without_cpu_of);
+    let names = |hops: &[Hop<'_>]| hops.iter().map(|hop| hop.name).collect::<Vec<_>>().join(", ");
+    let idle_are = (!idle.is_empty()).then(|| {
+        format!("the CPUs of {} are full, and throughput stood still when it was given less of them", names(&idle))
+    });
+    let others_are = (!others.is_empty())
+        .then(|| format!("the CPUs of {} are full of something else than any one host of the stack", names(&others)));
+    let said: Vec<String> = idle_are.into_iter().chain(others_are).collect();
+    if said.is_empty() { "nothing that was read is full".to_string() } else { said.join("; ") }
 }
 
 /// Where most requests in flight stay, if they stay at one hop.

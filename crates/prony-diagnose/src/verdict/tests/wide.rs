@@ -125,3 +125,12 @@ fn nearly_full_cpus_that_throughput_does_not_follow_hide_no_pool() {
     assert_eq!((still.cause.as_str(), still.hop.as_str()), ("connection-pool-exhausted", "app"), "{}", still.summary);
     assert!(follows.cause.starts_with("cpu-saturated"), "{}", follows.summary);
 }
+
+#[test]
+fn full_cpus_that_throughput_does_not_follow_are_said_to_be_so() {
+    let mut run = Lab::healthy().run();
+    answered(&mut run, (-0.24, -0.55, 0.08), (0.03, -0.2, 0.26));
+    let verdict = diagnose(&run).verdict;
+    let why = "the CPUs of lb are full, and throughput stood still when it was given less of them";
+    assert!(verdict.cause == "inconclusive" && verdict.summary.contains(why), "{}", verdict.summary);
+}
