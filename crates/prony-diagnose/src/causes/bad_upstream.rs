@@ -4,7 +4,8 @@
 //!
 //! ## What it sees
 //! For each server: how often the proxy tried it and how often that failed (access log with `$upstream_addr`, HAProxy's
-//! counters), complaints of the error log that name it, and how long requests stay there; all beside its siblings. And
+//! counters), complaints of the error log that name it, and how long requests stay there; all beside its siblings. Connections on which
+//! its proxy awaits an answer, where the error log tells that it gives up waiting. And
 //! connects to it that wait for an answer (sockets of its callers in SYN_SENT) while no connection to it stands. And how
 //! often nginx found no live upstream, with how much still comes through to the servers.
 //!
@@ -34,9 +35,9 @@ use crate::cause::{
 use crate::facts::{Fact, Hop};
 use crate::sessions::dose_of_wait;
 use prony_model::metric::{
-    CONN_CONNECTING, CONN_OUT, ERROR_LOG_LINES, ERROR_LOG_NO_LIVE_UPSTREAMS, ERROR_LOG_UPSTREAM,
-    HAPROXY_CONNECT_ERRORS, HAPROXY_FAILURES, HAPROXY_REQUESTS, HAPROXY_RESPONSE_ERRORS, LOOK_UPSTREAM_FAILURES,
-    LOOK_UPSTREAM_TRIES, TCP_IN_SEGMENTS, TCP_PASSIVE_OPENS,
+    CONN_CONNECTING, CONN_OUT, CONN_OUT_WAITING, ERROR_LOG_LINES, ERROR_LOG_NO_LIVE_UPSTREAMS, ERROR_LOG_UPSTREAM,
+    ERROR_LOG_UPSTREAM_TIMEOUT, HAPROXY_CONNECT_ERRORS, HAPROXY_FAILURES, HAPROXY_REQUESTS, HAPROXY_RESPONSE_ERRORS,
+    LOOK_UPSTREAM_FAILURES, LOOK_UPSTREAM_TRIES, TCP_IN_SEGMENTS, TCP_PASSIVE_OPENS,
 };
 use prony_model::{Gap, Level, Metric};
 
@@ -65,6 +66,9 @@ const STANDING: f64 = 0.5;
 /// Seconds to connect, from which nobody is let in. A guess: a SYN that finds a full queue is sent again after 1 s and 3 s (RFC 6298).
 const CONNECT_S: f64 = 4.0;
 
+/// Longest wait for an answer before a proxy gives up, in seconds. Cited: nginx `proxy_read_timeout` is 60 s by default; a quarter more.
+const PATIENCE_S: f64 = 75.0;
+
 /// Segments that reach a server per request of its caller, below which it is taken for dead: nginx tries a failed server once
 /// in `fail_timeout`. A guess.
 const COMES_THROUGH: f64 = 0.005;
@@ -82,6 +86,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return does_not_apply(hop, "has no sibling");
     }
     if let Some(finding) = given_up(hop, &caller) {
+        return finding.fires();
+    }
+    if let Some(finding) = hangs(hop, &siblings, &caller) {
         return finding.fires();
     }
     if let Some(finding) = fails(hop, &siblings, &caller)? {
@@ -231,6 +238,44 @@ fn is_out_of_reach(hop: &Hop<'_>, caller: &Hop<'_>) -> Option<Finding> {
     )
 }
 
+/// Its proxy waits for it until the timeout, and not for its siblings: few tries may hold most requests in flight, and what does answer is
+/// quick.
+fn hangs(hop: &Hop<'_>, siblings: &[Hop<'_>], caller: &Hop<'_>) -> Option<Finding> {
+    let at = caller.at(Level::At).ok()?;
+    let (in_flight, waiting) = (at.in_flight().ok()?, at.towards(&CONN_OUT_WAITING, hop).ok()?);
+    let timeouts = caller.summary(&ERROR_LOG_UPSTREAM_TIMEOUT).ok()?;
+    let at_siblings = siblings.iter().filter_map(|s| at.towards(&CONN_OUT_WAITING, s).ok()).fold(0.0, f64::max);
+    let share = ((waiting - at_siblings) / in_flight).min(1.0);
+    // Little's law: so many wait at a time, so many give up per second.
+    if share < WAIT_SHARE_MIN || waiting < WORSE * at_siblings || timeouts.value < waiting / PATIENCE_S {
+        return None;
+    }
+    let claim = format!(
+        "{waiting:.0} of {in_flight:.0} requests in flight wait for an answer of {} until {} gives up, and {at_siblings:.0} for one of a sibling",
+        hop.name, caller.name
+    );
+    let awaited = |of: &Hop<'_>| {
+        caller.fact(format!("await an answer of {} / in flight", of.name), "share", |r| {
+            Ok(r.towards(&CONN_OUT_WAITING, of)? / r.in_flight()?)
+        })
+    };
+    let mut finding = Finding::new(awaited(hop).ok()?, WAIT_SHARE_MIN, "guess", &claim, share)
+        .and(Ok(timeouts), "how often its proxy gives up, per second");
+    for sibling in siblings {
+        finding = finding.and(awaited(sibling), "its siblings answer");
+    }
+    Some(
+        finding
+            .mend(
+                "take it out of the upstream until it is mended; a shorter read timeout, health checks, max_fails",
+                None,
+            )
+            .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
+            .rising(caller.fact("await its answer", "", |r| r.towards(&CONN_OUT_WAITING, hop)))
+            .tested_by(dose_of_wait(hop)),
+    )
+}
+
 fn slow(hop: &Hop<'_>, siblings: &[Hop<'_>]) -> Result<Judgement, Gap> {
     let wait = |h: &Hop<'_>| h.fact("own wait per request", "ms", |r| Ok(r.staying()? / r.requests()? * 1e3));
     let own = wait(hop)?;
@@ -318,6 +363,22 @@ mod tests {
         assert!(score(CAUSE.id, "s2", &failing(0.041)) > 0.0, "border");
         let both = failing(1.0).gauge("lb", &LOOK_UPSTREAM_FAILURES, "10.77.0.11:80", 0.9);
         assert_eq!(score(CAUSE.id, "s2", &both), 0.0, "both fail");
+    }
+
+    #[test]
+    fn one_that_hangs_now_and_then_holds_the_requests_until_its_proxy_gives_up() {
+        // One in twenty gets no answer within a second: 62 of 64 requests in flight wait for it, 3 % fail, the rest is quick.
+        let lab = |s1: f64, s2: f64, timeouts: f64| {
+            let lab = failing(0.068).throughput(2_560.0).cpu("0", 0.02, 0.05, 0.04).cpu("1", 0.05, 0.03, 0.02);
+            let lab = lab.gauge("lb", &CONN_OUT_WAITING, "10.77.0.11:80", s1);
+            let lab = lab.gauge("lb", &CONN_OUT_WAITING, "10.77.0.12:80", s2);
+            lab.per_second("lb", &ERROR_LOG_UPSTREAM_TIMEOUT, "", timeouts)
+        };
+        let found = finding(CAUSE.id, "s2", &lab(0.2, 62.0, 64.0)).unwrap();
+        assert!(found.score > 0.9 && found.summary.contains("62 of 64"), "{found:#?}");
+        assert!(score(CAUSE.id, "s2", &lab(0.2, 62.0, 0.5)) < 0.1, "nobody gives up: it is only busy");
+        assert!(score(CAUSE.id, "s2", &lab(20.0, 62.0, 64.0)) < 0.1, "its siblings hang as well");
+        assert!(score(CAUSE.id, "s2", &lab(0.2, 6.0, 64.0)) < 0.1, "few wait");
     }
 
     #[test]
