@@ -340,6 +340,11 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// Share of the requests that do not fail. Time spent on those that do limits no good ones.
+    pub fn good_share(&self) -> f64 {
+        1.0 - self.trial.result.error_share()
+    }
+
     /// Requests in flight (Little's law: N = X R), as the generator saw them.
     pub fn in_flight(&self) -> Result<f64, Gap> {
         let result = &self.trial.result;

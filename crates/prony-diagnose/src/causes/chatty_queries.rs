@@ -60,8 +60,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             let counted = statements(&r.of(&store));
             Ok(sent.clone().unwrap_or(0.0).max(counted.or(sent)?) / r.throughput()?)
         })?;
-        // Time spent on requests that fail limits no good ones.
-        let good = 1.0 - hop.at(Level::At)?.trial.result.error_share();
+        let good = hop.at(Level::At)?.good_share();
         let share = good * (1.0 - A_HANDFUL / questions.value).max(0.0) * reach(hop, &store, questions.value)?;
         if questions.value < MANY || share < SHARE_MIN {
             silent =

@@ -118,7 +118,7 @@ fn servers_full(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         hop.name,
         share * 100.0
     );
-    let answered = hop.fact("answered, of all", "share", |r| Ok(1.0 - r.trial.result.error_share()));
+    let answered = hop.fact("answered, of all", "share", |r| Ok(r.good_share()));
     Finding::new(refused.clone(), SHARE_MIN, "guess", &claim, share)
         .and(answered, "the rest is answered")
         .mend("a higher `max_conns` of the servers, or more servers", None)

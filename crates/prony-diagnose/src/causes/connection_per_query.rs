@@ -73,9 +73,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         let connecting = due * price_of(&store);
         let asking = statements(&at).unwrap_or(0.0) / at.throughput()? * price_us::STATEMENT;
         let part = connecting / (connecting + asking);
-        // Time spent on requests that fail limits no good ones.
-        let good = 1.0 - failed;
-        let share = good * share_of_limit(&store, part)?.max(share_of_limit(hop, due.min(1.0) * part)?);
+        let share = at.good_share() * share_of_limit(&store, part)?.max(share_of_limit(hop, due.min(1.0) * part)?);
         if share < SHARE_MIN {
             silent = Some(ruled_out(&opens, OPENS_PER_REQUEST, "guess", "its connections to the database cost little"));
             continue;

@@ -80,8 +80,7 @@ pub(super) fn judge(hop: &Hop<'_>, kernel_side: bool) -> Result<Judgement, Gap> 
         hop.name,
         busy.value * 100.0
     );
-    // Time spent on requests that fail limits no good ones.
-    let share = own.value * (1.0 - at.trial.result.error_share());
+    let share = own.value * at.good_share();
     let finding = Finding::new(busy, FULL_CPU, FULL_CPU_ORIGIN, &claim, share)
         .and(Ok(own), "the hop's own share of them")
         .and(Ok(kernel), "kernel share of the busy time")

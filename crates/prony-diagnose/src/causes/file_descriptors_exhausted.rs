@@ -58,16 +58,19 @@ const DESCRIPTORS: &str = "65536";
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let fill = hop.fact("proc.descriptors / limit, fullest worker", "share", fullest);
-    match (hop.summary(&ERROR_LOG_NO_DESCRIPTORS), fill) {
-        (Ok(lines), fill) if lines.value >= LINES_PER_S => {
-            let per_request = hop.per_request(&ERROR_LOG_NO_DESCRIPTORS)?.value.min(1.0);
-            let share = per_request.max(turned_away(hop)?).max(SHARE_UNKNOWN);
-            finding(hop, lines, LINES_PER_S, share, fill, "how full the fullest worker is")
+    let lines = hop.summary(&ERROR_LOG_NO_DESCRIPTORS);
+    if lines.as_ref().is_ok_and(|lines| lines.value >= LINES_PER_S) {
+        let per_request = hop.per_request(&ERROR_LOG_NO_DESCRIPTORS)?.value.min(1.0);
+        let share = per_request.max(turned_away(hop)?).max(SHARE_UNKNOWN);
+        return finding(hop, lines?, LINES_PER_S, share, fill, "how full the fullest worker is");
+    }
+    if fill.as_ref().is_ok_and(|fill| fill.value >= FULL) {
+        let share = kept_waiting(hop)?;
+        if share >= SHARE_MIN {
+            return finding(hop, fill?, FULL, share, lines, "complaints about it in its error log");
         }
-        (lines, Ok(fill)) if fill.value >= FULL && kept_waiting(hop)? >= SHARE_MIN => {
-            let share = kept_waiting(hop)?;
-            finding(hop, fill, FULL, share, lines, "complaints about it in its error log")
-        }
+    }
+    match (lines, fill) {
         (Ok(lines), _) => ruled_out(
             &lines,
             LINES_PER_S,
