@@ -33,6 +33,11 @@ const STOP_EVERY: Duration = Duration::from_millis(50);
 /// Threads need this long to start and allocate before the schedule begins. Measured on this kind of machine: below 1 ms per thread.
 const START_NS: u64 = 5_000_000;
 
+/// Share of the warm-up of a closed loop over which its connections open. All at once they would go on in step: where a server ends
+/// each after so many requests, all handshakes fall together again and again, and what a trial counts depends on how many such waves it
+/// holds. An open loop needs its connections from the first arrival on. A guess: what is left brings the first answers of the last one.
+const OPENING_SHARE: f64 = 0.75;
+
 /// The threads of one load.
 pub struct Crew<'a> {
     /// What is asked.
@@ -248,13 +253,16 @@ impl Crew<'_> {
         let part = |total: u64| {
             total / u64::from(self.threads) + u64::from(u64::from(number) < total % u64::from(self.threads))
         };
-        let connections = |number: u32| self.plan.connections * number / self.threads;
+        let first = |number: u32| self.plan.connections * number / self.threads;
         let gap_ns = |rate: prony_model::Rate| (1e9 * f64::from(self.threads) / rate.0) as u64;
+        let connections = part(u64::from(self.plan.connections));
+        let connect_gap_ns = self.plan.connect_rate.map_or(0, gap_ns);
         Share {
-            connections: part(u64::from(self.plan.connections)) as u32,
-            first: connections(number),
+            connections: connections as u32,
+            first: first(number),
             requests_max: self.plan.requests_max.map_or(u64::MAX, part),
-            connect_gap_ns: self.plan.connect_rate.map_or(0, gap_ns),
+            opening_gap_ns: connect_gap_ns.max(opening_gap_ns(self.plan, connections)),
+            connect_gap_ns,
             epoch_ns: task.epoch_ns,
             counted: task.counted,
         }
@@ -307,5 +315,26 @@ fn cannot_wait(source: io::Error) -> LoadError {
         call: "epoll_pwait2",
         source,
         next: "prony needs Linux 5.11 or later, and `ulimit -n` must leave room for one descriptor per thread",
+    }
+}
+
+/// Time between the first connections of a thread that has so many.
+fn opening_gap_ns(plan: &LoadPlan, connections: u64) -> u64 {
+    let share = if plan.is_open_loop() { 0.0 } else { OPENING_SHARE };
+    (plan.warmup.0 as f64 * share) as u64 / connections.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_model::{Nanos, Rate};
+
+    #[test]
+    fn a_closed_loop_opens_its_connections_during_the_warm_up() {
+        let closed = LoadPlan { warmup: Nanos::from_millis(400), ..LoadPlan::to("http://127.0.0.1/") };
+        assert_eq!(opening_gap_ns(&closed, 10), 30_000_000);
+        assert_eq!(opening_gap_ns(&LoadPlan { warmup: Nanos(0), ..closed.clone() }, 10), 0);
+        assert_eq!(opening_gap_ns(&LoadPlan { rate: Some(Rate(100.0)), ..closed.clone() }, 10), 0);
+        assert_eq!(opening_gap_ns(&closed, 0), 300_000_000, "a thread without any");
     }
 }

@@ -63,7 +63,9 @@ pub struct Share {
     pub first: u32,
     /// End after that many requests.
     pub requests_max: u64,
-    /// Least time between two connections that are opened; 0: as needed.
+    /// Time between the first connections, from the beginning on; 0: all at once.
+    pub opening_gap_ns: u64,
+    /// Least time between two connections that are opened after them; 0: as needed.
     pub connect_gap_ns: u64,
     /// When the load begins.
     pub epoch_ns: u64,
@@ -134,12 +136,12 @@ impl<'a, P: Pacer + Clone, R: Protocol, T: Transport> Worker<'a, P, R, T> {
         let mut slots: Vec<Slot<R::Link>> = (0..share.connections).map(|_| Slot::new(protocol.link())).collect();
         let mut free: VecDeque<u32> = (0..places).collect();
         let mut calls = vec![Call::FREE; places as usize];
-        if share.connect_gap_ns > 0 {
+        if share.opening_gap_ns > 0 {
             // Connections open one after the other: until its turn comes, a slot rests.
             free.clear();
             for (number, slot) in slots.iter_mut().enumerate() {
                 (slot.phase, slot.may_connect) = (Phase::Resting, true);
-                slot.until = share.epoch_ns + number as u64 * share.connect_gap_ns;
+                slot.until = share.epoch_ns + number as u64 * share.opening_gap_ns;
                 slot.parked = depth as u32;
             }
             calls.iter_mut().for_each(|call| call.state = CallState::Parked);
@@ -148,7 +150,7 @@ impl<'a, P: Pacer + Clone, R: Protocol, T: Transport> Worker<'a, P, R, T> {
         let mut tally = Tally::new(share.counted);
         tally.pauses = looks_for_pauses.then(Pauses::default);
         Self {
-            next_connect: share.epoch_ns + u64::from(share.connections) * share.connect_gap_ns,
+            next_connect: share.epoch_ns + u64::from(share.connections) * share.opening_gap_ns,
             tally,
             pauses: looks_for_pauses.then(|| PauseWatch::new(route.tls.is_some())),
             usage: Usage::default(),
