@@ -92,6 +92,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let queued = hop.summary(&LISTEN_QUEUE);
     if let Ok(queued) = &queued
         && queued.value > waiting.value
+        && !leaves_unread(hop, &requests)
     {
         return ruled_out(
             queued,
@@ -136,6 +137,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .tested_by(Dose::Queue);
     finding.adds_up = true;
     finding.fires()
+}
+
+/// Whether a hop leaves requests unread in connections that it has accepted: a worker that has one connection at a time reads what comes
+/// on it.
+pub(super) fn leaves_unread(hop: &Hop<'_>, requests: &Fact) -> bool {
+    hop.summary(&CONN_IN_UNREAD).is_ok_and(|unread| unread.value >= unread_border(hop, requests))
 }
 
 /// Requests that wait for the loop: unread, or, where a loop reads all that came before it blocks for each, inside.
@@ -230,7 +237,8 @@ mod tests {
         silent(computes(0.09, 0.01), "it computes nearly all the time");
         silent(lab(54.0).per_second("app", &prony_model::metric::CGROUP_THROTTLED_TIME, "", 0.6), "a quota");
         silent(lab(54.0).gauge("app", &prony_model::metric::PROC_TRACER, "101", 1.0), "a tracer");
-        silent(lab(20.0).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", 40.0), "connections are not accepted");
+        let stuck = lab(52.0).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", 66.0);
+        assert!(score(CAUSE.id, "app", &stuck) > 0.5, "a loop that is blocked does not accept either");
         assert!(score(CAUSE.id, "app", &lab(54.0).mute()) > 0.5, "sockets show it without the database's word")
     }
 
@@ -240,6 +248,8 @@ mod tests {
         let lab = |share: f64| all_read().gauge("app", &LOOK_WAIT, "hrtimer_nanosleep", share);
         assert!(score(CAUSE.id, "app", &lab(0.93)) > 0.9);
         assert_eq!(score(CAUSE.id, "app", &lab(0.59)), 0.0, "border");
+        let queued = lab(0.93).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", 80.0);
+        assert_eq!(score(CAUSE.id, "app", &queued), 0.0, "connections wait for a worker of their own");
         assert_eq!(score(CAUSE.id, "app", &lab(0.93).gauge("app", &PROC_THREADS, "101", 5.0)), 0.0, "threads");
     }
 

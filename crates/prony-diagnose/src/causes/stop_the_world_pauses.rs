@@ -15,8 +15,9 @@
 //! ## What it is not
 //! A quota of CPU time that stops the processes: `cpu-quota-throttled`. Hosts behind or before it, which have nothing
 //! to do meanwhile: requests lie unread at none of them, and stay elsewhere. Little load, in which gaps are natural.
-//! Retransmission timeouts. Requests that wait inside for somebody else: then its processes are idle. Requests that take long on a CPU
-//! (a password that is hashed, one report for many): then a full CPU runs their code, and none of a collector.
+//! Retransmission timeouts. Requests that wait inside for somebody else, or a loop that sleeps in a call: then its
+//! processes are idle. Requests that take long on a CPU (a password that is hashed, one report for many): then a full CPU
+//! runs their code, and none of a collector.
 //!
 //! ## Fix
 //! Another collector or its settings, a smaller heap of long-lived objects, less garbage per request.
@@ -95,8 +96,8 @@ const RUNTIMES: [&str; 11] = [
     "[beam",
     "[unknown",
 ];
-/// Share of a collector in the CPU time, over that of the pauses, below which no collector makes them. A guess: in a pause it has
-/// the CPU for itself.
+/// Share of a collector in the CPU time, or of a process's time on a CPU, over that of the pauses, below which no collector makes them.
+/// A guess: in a pause it has the CPU for itself.
 const COLLECTS_MIN: f64 = 0.3;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
@@ -120,6 +121,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let works_on = busy.value >= BUSY_PROCESS && hop.held()?.share >= STAYS;
     if unread.value < border && !works_on {
         return ruled_out(&unread, border, "guess", "nothing lies unread: it has nothing to do in the pauses");
+    }
+    if busy.value < COLLECTS_MIN * paused.value {
+        let claim = "its processes sleep in the pauses, and a collector works";
+        return ruled_out(&busy, COLLECTS_MIN * paused.value, "guess", claim);
     }
     let full = cpu_is_full(hop)?;
     if full && let Ok(profile) = Profile::of(hop) {
@@ -180,6 +185,7 @@ mod tests {
         );
         silent(lab(0.4).per_second("app", &prony_model::metric::CGROUP_THROTTLED_TIME, "", 0.4), "a quota");
         silent(lab(0.4).throughput(90.0), "little load");
+        silent(lab(0.9).own("app", 0.05), "its loop sleeps in a call");
         let collecting = lab(0.4).gauge("app", &CONN_IN_UNREAD, "80", 1.0);
         let collecting = collecting.levels("app", &prony_model::metric::CONN_IN_BUSY, "80", [5.0, 60.0, 120.0]);
         assert!(score(CAUSE.id, "app", &collecting) > 0.3, "all were read, and it works on something else");

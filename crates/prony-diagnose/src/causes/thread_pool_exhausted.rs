@@ -25,7 +25,7 @@
 //! Little's law; futex(2).
 
 use super::connection_pool_exhausted::{CROWD, ratio, threads_with_connections};
-use super::event_loop_blocked::{ONE_AT_A_TIME, at_work, under_way, unread_border};
+use super::event_loop_blocked::{ONE_AT_A_TIME, at_work, leaves_unread, under_way, unread_border};
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
 };
@@ -66,6 +66,15 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if let Ok(queued) = &queued
         && queued.value >= NOT_ACCEPTED * requests.value
     {
+        let work = at_work(hop);
+        if let Ok(work) = &work
+            && work.value <= ONE_AT_A_TIME
+            && leaves_unread(hop, &requests)
+        {
+            let claim =
+                "it has accepted connections, leaves them unread and does one thing at a time, as a blocked loop does";
+            return ruled_out(work, ONE_AT_A_TIME, "guess", claim);
+        }
         let share = (queued.value / requests.value).min(1.0);
         let claim = format!(
             "{:.0} of {:.0} requests wait in the accept queue of {}, whose workers are idle but not free",
