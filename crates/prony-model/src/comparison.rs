@@ -77,8 +77,13 @@ pub struct MetricChange {
     pub a: f64,
     /// B, likewise.
     pub b: f64,
-    /// B against A: relative (0.12 is 12 % more); for errors the difference of the shares.
+    /// B against A: relative (0.12 is 12 % more); for errors the difference of the shares. At equal speed of the machine where `by_speed`
+    /// says so: A and B are as they were seen.
     pub change: f64,
+    /// Share of the spread between pairs that the machine's own speed explained and that is taken out of the change; none when it hardly
+    /// moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_speed: Option<f64>,
     /// None when there are too few trials for one.
     pub interval: Option<ChangeInterval>,
     /// Trials of A.

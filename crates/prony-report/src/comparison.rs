@@ -105,11 +105,13 @@ pub(crate) fn verdict(m: &MetricChange) -> String {
     }
 }
 
-/// A change with its interval: `+38.2 % (+35.1 % to +41.4 %)`, of errors in percentage points.
+/// A change with its interval: `+38.2 % (+35.1 % to +41.4 %)`, of errors in percentage points. One at equal speed of the machine says so,
+/// because it is not what A and B beside it differ by.
 pub(crate) fn change(m: &MetricChange) -> String {
     let written = |v| written(m.metric, v);
+    let at = if m.by_speed.is_some() { " at equal speed" } else { "" };
     match &m.interval {
-        Some(i) => format!("{} ({} to {})", written(m.change), written(i.low), written(i.high)),
+        Some(i) => format!("{}{at} ({} to {})", written(m.change), written(i.low), written(i.high)),
         None => format!("{} (no interval)", written(m.change)),
     }
 }

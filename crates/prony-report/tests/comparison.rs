@@ -14,7 +14,7 @@ use prony_report::{comparison, history};
 fn metric(metric: ComparedMetric, a: f64, change: f64, low: f64, high: f64, verdict: ProofVerdict) -> MetricChange {
     let b = if metric.is_ratio() { a * (1.0 + change) } else { a + change };
     let interval = Some(ChangeInterval { low, high, detectable: 0.0123, p: 0.01, p_holm: 0.02 });
-    MetricChange { metric, a, b, change, interval, trials_a: 8, trials_b: 6, verdict }
+    MetricChange { metric, a, b, change, by_speed: None, interval, trials_a: 8, trials_b: 6, verdict }
 }
 
 fn made() -> Comparison {
@@ -70,6 +70,16 @@ fn made() -> Comparison {
 
 fn check(actual: &str, want: Expect) {
     want.assert_eq(actual);
+}
+
+#[test]
+fn a_change_at_equal_speed_says_so() {
+    let mut comparison = made();
+    let rps = comparison.answers[0].metrics.first_mut().unwrap();
+    (rps.b, rps.by_speed) = (11_900.0, Some(0.75));
+    let seen = "12,000/s -> 11,900/s  -9.8 % at equal speed (-11.0 % to -8.6 %)";
+    let text = comparison::text(&comparison, Style::Plain);
+    assert!(text.contains(seen), "{text}");
 }
 
 #[test]

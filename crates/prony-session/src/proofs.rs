@@ -128,7 +128,8 @@ pub(crate) fn conclude(run: &Run, knob: Option<Knob>, seed: u64, earlier: Earlie
             Some((block, arm, numbers(run, hop.as_deref(), t)))
         })
         .collect();
-    let rates: Vec<(u32, Arm, f64)> = trials.iter().map(|(block, arm, seen)| (*block, *arm, seen.good_per_s)).collect();
+    let rate = |seen: &TrialNumbers| aa::RateAtSpeed { good_per_s: seen.good_per_s, piece_us: seen.piece_us };
+    let rates: Vec<_> = trials.iter().map(|(block, arm, seen)| (*block, *arm, rate(seen))).collect();
     let alike = aa::experiments(&rates, knob.is_none(), seed);
     Proof { worth: Some(aa::worth(&alike, earlier)), ..verdict(knob, &trials, predicted, seed) }
 }

@@ -2,15 +2,16 @@
 //!
 //! A comparison of A with A needs nothing but trials of one configuration in the order in which they ran. Every proof
 //! holds two: its A trials among themselves, and its B trials among themselves; in each block the two trials of an arm get
-//! the names "A" and "B" by chance, just as the order of a real block is left to chance. They cost no time, and they say
-//! nothing of what turning the knob itself does to the next trial; and as chance protects them from drift just as it protects the
-//! proof, what they can show is noise that an interval by Student's t cannot take. A run that changed nothing holds a third: its verdict.
+//! the names "A" and "B" by chance, just as the order of a real block is left to chance. They are compared as the arms are,
+//! at equal speed of the machine where that moved. They cost no time, and they say nothing of what turning the knob itself
+//! does to the next trial; and as chance protects them from drift just as it protects the proof, what they can show is
+//! noise that an interval by Student's t cannot take. A run that changed nothing holds a third: its verdict.
 //! Two or three comparisons notice only a machine that is wrong nearly every time, which is why [`AaCheck::noticed`] is told
 //! with every result, and why the comparisons of earlier proofs on the same machine are counted as well.
 
 use crate::Random;
 use crate::paired;
-use crate::prove::pair_up;
+use crate::prove::{pair_up, pieces};
 use prony_model::comparison::{AaCheck, EarlierAa, Strength, Worth};
 use prony_model::run::Arm;
 use statrs::function::gamma::ln_gamma;
@@ -26,9 +27,18 @@ const POWER: f64 = 0.8;
 /// 0.49); with fewer a verdict is not called strong. A guess at what a person wants to be sure of.
 const EXPERIMENTS_MIN: u32 = 5;
 
+/// What is compared of a trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateAtSpeed {
+    /// Good requests per second.
+    pub good_per_s: f64,
+    /// What a piece of the yardstick's work took meanwhile, us; none where it was not timed.
+    pub piece_us: Option<f64>,
+}
+
 /// Comparisons of A with A that the trials of one proof hold, each with whether it found a difference. `trials` are (block,
-/// arm, good requests per second) in the order they ran; `nothing_changed`: B was no other configuration.
-pub fn experiments(trials: &[(u32, Arm, f64)], nothing_changed: bool, seed: u64) -> Vec<bool> {
+/// arm, what was seen) in the order they ran; `nothing_changed`: B was no other configuration.
+pub fn experiments(trials: &[(u32, Arm, RateAtSpeed)], nothing_changed: bool, seed: u64) -> Vec<bool> {
     let mut random = Random::new(seed);
     let mut found: Vec<bool> =
         [Arm::A, Arm::B].into_iter().filter_map(|arm| differs(&halves(trials, arm, &mut random))).collect();
@@ -39,18 +49,19 @@ pub fn experiments(trials: &[(u32, Arm, f64)], nothing_changed: bool, seed: u64)
 }
 
 /// The two trials of an arm in each block, in random order.
-fn halves(trials: &[(u32, Arm, f64)], arm: Arm, random: &mut Random) -> Vec<(f64, f64)> {
-    let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for (block, _, value) in trials.iter().filter(|t| t.1 == arm) {
-        blocks.entry(*block).or_default().push(*value);
+fn halves(trials: &[(u32, Arm, RateAtSpeed)], arm: Arm, random: &mut Random) -> Vec<(RateAtSpeed, RateAtSpeed)> {
+    let mut blocks: BTreeMap<u32, Vec<RateAtSpeed>> = BTreeMap::new();
+    for (block, _, seen) in trials.iter().filter(|t| t.1 == arm) {
+        blocks.entry(*block).or_default().push(*seen);
     }
     let mut swap = |(a, b)| if random.below(2) == 0 { (a, b) } else { (b, a) };
-    blocks.into_values().filter_map(|values| Some((*values.first()?, *values.get(1)?))).map(&mut swap).collect()
+    blocks.into_values().filter_map(|seen| Some((*seen.first()?, *seen.get(1)?))).map(&mut swap).collect()
 }
 
 /// Whether the interval excludes 0; none when there are too few pairs for one.
-fn differs(pairs: &[(f64, f64)]) -> Option<bool> {
-    let effect = paired::compare("good_per_s", pairs)?;
+fn differs(pairs: &[(RateAtSpeed, RateAtSpeed)]) -> Option<bool> {
+    let rates: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (a.good_per_s, b.good_per_s)).collect();
+    let effect = paired::compare_at_speed("good_per_s", &rates, &pieces(pairs, |seen| seen.piece_us))?;
     Some(effect.low > 0.0 || effect.high < 0.0)
 }
 
@@ -138,10 +149,18 @@ mod tests {
     use crate::order;
     use proptest::prelude::*;
 
-    fn made(seed: u64, blocks: u32, mut rate: impl FnMut(usize, Arm, &mut Random) -> f64) -> Vec<(u32, Arm, f64)> {
+    fn made(
+        seed: u64,
+        blocks: u32,
+        mut rate: impl FnMut(usize, Arm, &mut Random) -> f64,
+    ) -> Vec<(u32, Arm, RateAtSpeed)> {
         let mut random = Random::new(seed);
         let order = order::blocks(blocks, seed).into_iter().enumerate();
-        order.map(|(i, (block, arm))| (block, arm, rate(i, arm, &mut random))).collect()
+        order.map(|(i, (block, arm))| (block, arm, untimed(rate(i, arm, &mut random)))).collect()
+    }
+
+    fn untimed(good_per_s: f64) -> RateAtSpeed {
+        RateAtSpeed { good_per_s, piece_us: None }
     }
 
     #[test]
@@ -190,8 +209,8 @@ mod tests {
             alarms += found.iter().filter(|f| **f).count();
         }
         let trials = made(1, 5, |_, arm, _| if arm == Arm::B { 2.0 } else { 1.0 });
-        assert_eq!(halves(&trials, Arm::A, &mut Random::new(1)), [(1.0, 1.0); 5]);
-        assert_eq!(halves(&trials, Arm::B, &mut Random::new(1)), [(2.0, 2.0); 5]);
+        assert_eq!(halves(&trials, Arm::A, &mut Random::new(1)), [(untimed(1.0), untimed(1.0)); 5]);
+        assert_eq!(halves(&trials, Arm::B, &mut Random::new(1)), [(untimed(2.0), untimed(2.0)); 5]);
         // Binomial, 2000 times 0.05: 100 +- 3.3 * 9.7.
         assert!(all == 2000 && (68..=132).contains(&alarms), "{alarms} of {all}");
     }
@@ -206,6 +225,25 @@ mod tests {
         // 1500 times at most 0.05; a drift makes the differences alike in size, which makes alarms more common at 2^-4.
         let alarms = alarms.filter(|f| *f).count();
         assert!(alarms <= 150, "{alarms} of 1500");
+    }
+
+    /// The second trial of each block of A is always 1 % better, and a machine whose speed moves hides that: not from a comparison at
+    /// equal speed.
+    #[test]
+    fn alike_is_judged_at_equal_speed() {
+        let mut random = Random::new(1);
+        let pairs: Vec<(RateAtSpeed, RateAtSpeed)> = (0..20)
+            .map(|_| {
+                let mut seen = |own: f64| {
+                    let (speed, own) = (random.normal(0.0, 0.1), own + random.normal(0.0, 0.003));
+                    RateAtSpeed { good_per_s: (9.0 + own - speed).exp(), piece_us: Some((1.0 + speed).exp()) }
+                };
+                (seen(0.0), seen(0.01))
+            })
+            .collect();
+        let untimed: Vec<(RateAtSpeed, RateAtSpeed)> =
+            pairs.iter().map(|(a, b)| (untimed(a.good_per_s), untimed(b.good_per_s))).collect();
+        assert_eq!((differs(&pairs), differs(&untimed)), (Some(true), Some(false)));
     }
 
     #[test]

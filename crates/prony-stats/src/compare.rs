@@ -193,15 +193,16 @@ fn of_groups(metric: ComparedMetric, matched: &[(&LoadGroup, &LoadGroup)]) -> Op
             let change = if metric.is_ratio() { b / a - 1.0 } else { b - a };
             let (trials_a, trials_b) = trials;
             let verdict = ProofVerdict::Inconclusive;
-            Some(MetricChange { metric, a, b, change, interval: None, trials_a, trials_b, verdict })
+            Some(MetricChange { metric, a, b, change, by_speed: None, interval: None, trials_a, trials_b, verdict })
         }
     }
 }
 
 fn with_interval(metric: ComparedMetric, effect: &Effect, p: f64, (trials_a, trials_b): (u32, u32)) -> MetricChange {
-    let Effect { a, b, effect: change, low, high, detectable, .. } = *effect;
+    let Effect { a, b, effect: change, low, high, detectable, by_speed, .. } = *effect;
     let interval = Some(ChangeInterval { low, high, detectable, p, p_holm: p });
-    MetricChange { metric, a, b, change, interval, trials_a, trials_b, verdict: ProofVerdict::Inconclusive }
+    let verdict = ProofVerdict::Inconclusive;
+    MetricChange { metric, a, b, change, by_speed, interval, trials_a, trials_b, verdict }
 }
 
 /// Gives every metric its verdict, corrected for all questions (Holm): what each answer is about is one family over all

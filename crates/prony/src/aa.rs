@@ -26,7 +26,10 @@ pub(crate) fn judge(measured: &[Measured], earlier: EarlierAa) -> Worth {
 /// Comparisons of A with A in the proof of a run.
 fn experiments(run: &Run) -> Vec<bool> {
     let Some(proof) = &run.proof else { return Vec::new() };
-    let trials: Vec<_> = blocks(run).into_iter().map(|(block, arm, seen)| (block, arm, seen.rps)).collect();
+    let trials: Vec<_> = blocks(run)
+        .into_iter()
+        .map(|(block, arm, seen)| (block, arm, aa::RateAtSpeed { good_per_s: seen.rps, piece_us: seen.piece_us }))
+        .collect();
     aa::experiments(&trials, proof.knob.is_none(), proof.seed)
 }
 

@@ -24,6 +24,7 @@ export const phrases: Phrases = [
   ["The figure is not valid", "该数值无效"],
   ["Nothing was measured", "没有测得任何数据"],
   ["{}; at equal speed of the machine", "{}；已扣除机器自身速度的变化"],
+  ["{} at equal speed ({} to {})", "{}（{} 至 {}；已扣除机器自身速度的变化）"],
   ["{} to {}, {} pairs", "{} 至 {}，{} 对"],
   ["{} connections, closed loop", "{} 个连接，闭环"],
   ["{} requests/s over {} connections, open loop", "每秒 {} 个请求，{} 个连接，开环"],

@@ -237,6 +237,7 @@ fn both_kinds_of_comparison_fit_their_schema() {
         a: 1.0,
         b: 1.0,
         change: 0.0,
+        by_speed: Some(0.75),
         interval: Some(interval),
         trials_a: 5,
         trials_b: 5,
