@@ -187,6 +187,12 @@ mod tests {
             |n: f64| lab(8.0).gauge("app", &PROC_THREADS, "101", 1.0).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", n);
         assert!(score(CAUSE.id, "app", &queue(40.0)) > 0.6);
         assert_eq!(score(CAUSE.id, "app", &queue(10.0)), 0.0);
+        let unread = |lab: Lab| lab.levels("app", &CONN_IN_UNREAD, "80", [0.2, 50.0, 100.0]);
+        let one_at_a_time =
+            lab(1.0).gauge("app", &PROC_THREADS, "101", 1.0).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", 40.0);
+        assert!(score(CAUSE.id, "app", &one_at_a_time) > 0.6, "a worker that has one connection at a time");
+        assert_eq!(score(CAUSE.id, "app", &unread(one_at_a_time)), 0.0, "a loop that is blocked");
+        assert!(score(CAUSE.id, "app", &unread(queue(40.0))) > 0.6, "several at work");
     }
 
     #[test]
