@@ -253,13 +253,12 @@ impl Crew<'_> {
         let part = |total: u64| {
             total / u64::from(self.threads) + u64::from(u64::from(number) < total % u64::from(self.threads))
         };
-        let first = |number: u32| self.plan.connections * number / self.threads;
         let gap_ns = |rate: prony_model::Rate| (1e9 * f64::from(self.threads) / rate.0) as u64;
         let connections = part(u64::from(self.plan.connections));
         let connect_gap_ns = self.plan.connect_rate.map_or(0, gap_ns);
         Share {
             connections: connections as u32,
-            first: first(number),
+            first: self.plan.connections * number / self.threads,
             requests_max: self.plan.requests_max.map_or(u64::MAX, part),
             opening_gap_ns: connect_gap_ns.max(opening_gap_ns(self.plan, connections)),
             connect_gap_ns,
