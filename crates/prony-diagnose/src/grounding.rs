@@ -18,8 +18,8 @@ const STANDS_STILL: f64 = 0.35;
 /// A control that moves by less than this part of the suspect, with intervals that do not touch, moved far less. A guess.
 const FAR_LESS: f64 = 0.5;
 /// With nothing turned, an effect that lies within this part of the suspect's for sure is none, though its interval may miss 0, as one in
-/// twenty does by chance. A guess.
-const NOTHING: f64 = 0.15;
+/// twenty does by chance. A guess: 5 % for a dose of 20 %; intervals of trials with nothing turned were seen to reach 3.4 %.
+const NOTHING: f64 = 0.25;
 /// Elasticity of a suspect below which a wide interval speaks against it too. A guess; measured controls reached 0.12.
 const HARDLY: f64 = 0.15;
 /// A sole bottleneck has an elasticity of 1 (methods.md). An interval that ends below this shows one limit among others. A
@@ -401,7 +401,7 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
     let by_more = if is_open && !followed { follows_when_slowed_more(hop.run, test_of_suspect) } else { None };
     let by_dose = (followed || by_more.is_some()) && quiet;
     detail.extend(by_more);
-    let by_remedy = if is_open && !by_dose { remedy_alone(hop, finding) } else { None };
+    let by_remedy = if is_open && !by_dose { remedy_alone(hop, finding, quiet) } else { None };
     let holds = by_dose || by_remedy.is_some();
     detail.extend(by_remedy);
     detail.extend(together(hop.run));
@@ -450,14 +450,16 @@ fn still_when_slowed_more(run: &Run, control: &Intervention) -> Option<String> {
 }
 
 /// What shows that a finding limits although a dose, or the control of it, was too wide to tell: its remedy, tried beside trials with
-/// nothing turned.
-fn remedy_alone(hop: &Hop<'_>, finding: &Finding) -> Option<String> {
+/// nothing turned. Where there was no time for those, the controls of the dose must have stood still.
+fn remedy_alone(hop: &Hop<'_>, finding: &Finding, controls_stood_still: bool) -> Option<String> {
     let further = || hop.run.interventions.iter().rev().filter(|i| i.further).filter_map(|i| Some((i, Seen::of(i)?)));
     let (remedy, seen) = further().find(|(i, _)| turns_remedy(i, finding))?;
-    let (_, nothing) = further().find(|(i, _)| i.what == InterventionKind::Placebo)?;
     let Response::Follows(detail) = removal(&seen, remedy, finding) else { return None };
-    moves_nothing(&nothing, seen.value.ln_1p())
-        .then(|| format!("; {detail}, and with nothing turned by {}", nothing.text()))
+    match further().find(|(i, _)| i.what == InterventionKind::Placebo) {
+        Some((_, nothing)) => moves_nothing(&nothing, seen.value.ln_1p())
+            .then(|| format!("; {detail}, and with nothing turned by {}", nothing.text())),
+        None => controls_stood_still.then(|| format!("; {detail}")),
+    }
 }
 
 /// Whether throughput followed a finding and its controls stood still.

@@ -273,7 +273,8 @@ fn where_all_share_the_full_cpu_nothing_turned_is_the_control() {
     assert!(grounded((0.02, -0.03, 0.07)));
     assert!(!grounded((0.15, -0.1, 0.4)), "as much as the suspect moved it");
     assert!(grounded((0.01, 0.002, 0.025)), "a little for sure is nothing: one in twenty misses 0 by chance");
-    assert!(!grounded((0.03, 0.02, 0.04)), "border: 15 % of what the suspect moved it");
+    assert!(grounded((-0.018, -0.034, -0.001)), "as was measured once");
+    assert!(!grounded((0.04, 0.02, 0.06)), "border: a quarter of what the suspect moved it");
 }
 
 #[test]

@@ -49,6 +49,24 @@ fn where_doses_tell_nothing_the_remedy_beside_nothing_turned_does() {
 }
 
 #[test]
+fn a_remedy_for_which_no_control_found_time_has_that_of_the_dose() {
+    let grounded = |control, remedy| {
+        let mut run = keepalive_off().run();
+        answered(&mut run, (0.6, -0.2, 1.4), control);
+        let further = plan_interventions(&run, &diagnose(&run));
+        run.interventions.extend(further.into_iter().filter(|look| look.what.is_removal()));
+        let (value, low, high) = remedy;
+        let last = run.interventions.last_mut().unwrap();
+        (last.elasticity, last.low, last.high) = (Some(value), Some(low), Some(high));
+        diagnose(&run).verdict.grounded
+    };
+    let still = (0.0, -0.1, 0.1);
+    assert!(grounded(still, (1.59, 1.12, 2.16)));
+    assert!(!grounded(still, (1.59, -0.12, 2.16)), "the remedy told nothing");
+    assert!(!grounded((0.54, -0.21, 1.29), (1.59, 1.12, 2.16)), "nor did the control of the dose");
+}
+
+#[test]
 fn a_control_that_told_nothing_is_slowed_by_more_where_there_is_no_remedy() {
     let grounded = |harder| {
         let mut run = Lab::healthy().run();
