@@ -30,7 +30,7 @@ pub use against::moved;
 pub use cause::{Cause, Check, Kind, Layer, Scope, checks};
 pub use causes::CAUSES;
 pub use host_facts::worker_cpus;
-pub use plan::plan_interventions;
+pub use plan::{plan_interventions, remedy_to_come};
 pub use verdict::diagnose;
 
 #[cfg(test)]

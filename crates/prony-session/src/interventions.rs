@@ -54,9 +54,9 @@ fn pair_takes(run: &Run, effort: &Effort, planned: &[Intervention]) -> u64 {
 }
 
 /// What trying a remedy takes at the least.
-pub(crate) fn remedy_takes(run: &Run, effort: &Effort, remedy: &Knob) -> Nanos {
-    let what = InterventionKind::Removal { knob: remedy.clone(), also: Vec::new() };
-    Nanos(pair_takes(run, effort, &[Intervention::planned("", what, false, 1.0)]) * u64::from(PAIRS_MIN))
+pub(crate) fn remedy_takes(run: &Run, effort: &Effort, remedy: &Intervention) -> Nanos {
+    let planned = std::slice::from_ref(remedy);
+    Nanos(pair_takes(run, &effort_of(planned, effort), planned) * u64::from(PAIRS_MIN))
 }
 
 fn fit_into(run: &Run, effort: &Effort, planned: &[Intervention], left: Nanos) -> u32 {
@@ -452,13 +452,12 @@ mod tests {
         let mut slow = MadeRun { run: run.clone() }.trial(Purpose::Level { level: Level::At }, 100.0).run;
         slow.trials[0].result.latency.p99_us = 300_000.0;
         assert_eq!(super::within(&slow, &effort, &two, seconds(38)), Ok(6), "the last requests are waited for");
-        let knob = Knob { host: "lb".into(), id: KnobId::NginxWorkerProcesses, value: "2".into() };
-        let takes = remedy_takes(&run, &effort, &knob);
-        assert_eq!(
-            super::within(&run, &effort, &reloading[..1], Nanos(takes.0 + ENDING.0)),
-            Ok(PAIRS_MIN),
-            "just enough"
-        );
+        for further in [true, false] {
+            let remedy = [Intervention { further, ..reloading[0].clone() }];
+            let left = Nanos(remedy_takes(&run, &effort, &remedy[0]).0 + ENDING.0);
+            let its = effort_of(&remedy, &effort);
+            assert_eq!(super::within(&run, &its, &remedy, left), Ok(PAIRS_MIN), "just enough");
+        }
     }
 
     #[test]

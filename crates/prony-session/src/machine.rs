@@ -491,8 +491,8 @@ impl Session {
         let detail = format!("{what}: {} at {}", verdict.cause, verdict.hop);
         // A remedy that can be turned is tried afterwards: some pairs less leave time for it.
         let tries_later = matches!(self.goal, Goal::Diagnose { .. }) && !further && !turns;
-        let remedy = diagnosis.remedies.iter().find_map(|r| r.knob.as_ref()).filter(|_| tries_later);
-        let kept = remedy.map_or(Nanos(0), |knob| interventions::remedy_takes(&self.run, &self.effort, knob));
+        let remedy = tries_later.then(|| prony_diagnose::remedy_to_come(&self.run, diagnosis)).flatten();
+        let kept = remedy.map_or(Nanos(0), |r| interventions::remedy_takes(&self.run, &self.effort, &r));
         let with_time_kept = interventions::within(&self.run, &effort, &planned, Nanos(left.0.saturating_sub(kept.0)));
         let pairs = match with_time_kept.or_else(|_| interventions::within(&self.run, &effort, &planned, left)) {
             Ok(pairs) => pairs,

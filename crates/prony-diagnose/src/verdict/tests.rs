@@ -6,8 +6,8 @@ mod unanswered;
 mod wide;
 
 use super::*;
-use crate::plan_interventions;
 use crate::testing::Lab;
+use crate::{plan_interventions, remedy_to_come};
 use expect_test::{Expect, expect};
 use prony_model::limit::Bounded;
 use prony_model::metric::*;

@@ -8,10 +8,12 @@ fn of_two_waits_of_one_weight_the_remedy_tells() {
     let mut run = lab.per_second("lb", &CONN_BUFFER_LIMITED, "80", 24.0).run();
     let named = |run: &Run| diagnose(run).verdict.cause;
     assert_eq!(named(&run), "path-delay");
+    let to_come = remedy_to_come(&run, &diagnose(&run)).unwrap();
     answered(&mut run, (1.0, 0.98, 1.02), (0.0, -0.05, 0.05));
     let plan = plan_interventions(&run, &diagnose(&run));
     let knobs: Vec<String> = plan[0].what.knobs().iter().map(|k| k.id.to_string()).collect();
     assert_eq!(knobs, ["sysctl.net.ipv4.tcp_wmem"], "more connections hide both");
+    assert_eq!(to_come, plan[0], "time is kept for it");
     answered(&mut run, (1.5, 1.4, 1.6), (0.0, -0.05, 0.05));
     assert_eq!(named(&run), "socket-buffer-limited");
     let score = diagnose(&run).candidates[0].score;
