@@ -11,7 +11,7 @@ use crate::machine::Command;
 use prony_model::limit::Bounded;
 use prony_model::run::Arm;
 use prony_model::{
-    Effect, Gap, Intervention, InterventionKind, Knob, Level, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial,
+    Effect, Gap, Intervention, InterventionKind, Level, LoadPlan, LoadResult, Nanos, Purpose, Rate, Run, Trial,
 };
 use prony_stats::elasticity::Pair;
 use prony_stats::paired;
@@ -374,7 +374,7 @@ mod tests {
     use crate::testing::{MadeRun, plan as base};
     use expect_test::{Expect, expect};
     use prony_model::metric::{CGROUP_USAGE, YARDSTICK_PIECES, YARDSTICK_TIME};
-    use prony_model::{ErrorCounts, KnobId, SeriesSet};
+    use prony_model::{ErrorCounts, Knob, KnobId, SeriesSet};
 
     fn planned(what: InterventionKind, control: bool) -> Intervention {
         Intervention::planned(if control { "s1" } else { "lb" }, what, control, 0.2)
