@@ -7,6 +7,7 @@ use crate::facts::Hop;
 use crate::verdict::figure;
 use prony_model::diagnosis::GroundingTest;
 use prony_model::limit::Bounded;
+use prony_model::metric::CONN_CONNECTING;
 use prony_model::{Intervention, InterventionKind, Knob, Level, Run};
 
 /// Elasticity from which throughput counts as following; 1 is expected of a sole bottleneck, 0 of a free resource
@@ -312,9 +313,23 @@ fn structure(hop: &Hop<'_>) -> GroundingTest {
                 format!("{} is on the path, {rate:.0} requests/s come to it from {by}", hop.name),
             )
         }
-        (true, Err(gap)) => test("structure", false, gap.to_string()),
+        (true, Err(gap)) => match sought_by(hop) {
+            Some((caller, count)) => test(
+                "structure",
+                true,
+                format!("{} is on the path, {count:.0} connects of {caller} wait for it", hop.name),
+            ),
+            None => test("structure", false, gap.to_string()),
+        },
         (false, _) => test("structure", true, format!("{} drives the load", hop.name)),
     }
+}
+
+/// A caller whose connects to it wait for an answer, and how many: nothing else is seen of a host that cannot be reached.
+fn sought_by<'a>(hop: &Hop<'a>) -> Option<(&'a str, f64)> {
+    let at = |caller| hop.other(caller).at(Level::At).ok()?.towards(&CONN_CONNECTING, hop).ok();
+    let callers = hop.run.stack.callers(hop.name).into_iter();
+    callers.filter_map(|caller| Some((caller, at(caller)?))).find(|(_, count)| *count > 0.0)
 }
 
 fn deviation(finding: &Finding) -> GroundingTest {

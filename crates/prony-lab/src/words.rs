@@ -75,7 +75,7 @@ fn of_nginx(dir: &Path, logs: &Path, host: &PlannedHost, server: &LabServer) -> 
         ("WORKER_AFFINITY", worker_affinity(server)),
         ("PROXY_BUFFERS", proxy_buffers(server)),
         ("LIMIT_ZONE", limit_zone(server)),
-        ("LIMIT", server.requests_per_s_max.map_or(String::new(), |_| "limit_req zone=all burst=100000;".to_string())),
+        ("LIMIT", server.requests_per_s_max.map_or(String::new(), |_| "limit_req zone=all burst=500;".to_string())),
         ("UPSTREAM_SERVERS", upstreams.join("\n        ")),
         ("UPSTREAM_KEEPALIVE", upstream_keepalive),
         ("UPSTREAM_HTTP", upstream_http),

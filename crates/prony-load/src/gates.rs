@@ -71,6 +71,8 @@ enum Lateness {
     Stack,
     /// The generator had connections to spare, or had no CPU to read the answers with: then they look busy, too.
     Generator,
+    /// The same, while its threads were idle most of the time: they were paused, or woken late.
+    IdleGenerator,
 }
 
 impl Lateness {
@@ -78,7 +80,15 @@ impl Lateness {
         let all_busy = result.in_flight_mean >= ALL_BUSY_SHARE * f64::from(plan.connections * plan.depth);
         // A queue that grows keeps all of them busy only at the end: then most of the lateness is of requests that waited for one.
         let waited = result.connection_wait.total_us() > WAITED_LATE_SHARE * result.schedule_lag.total_us();
-        if (all_busy || waited) && !held_up { Self::Stack } else { Self::Generator }
+        match (all_busy || waited) && !held_up {
+            true => Self::Stack,
+            false if !held_up && result.had_idle_threads() => Self::IdleGenerator,
+            false => Self::Generator,
+        }
+    }
+
+    fn is_of_generator(self) -> bool {
+        self != Self::Stack
     }
 
     fn note(self) -> &'static str {
@@ -86,6 +96,9 @@ impl Lateness {
             Self::Stack => "; all connections were busy: the stack is slower than this rate, or needs more of them",
             Self::Generator => {
                 "; the generator came too late: give it more threads (`-t`), or CPUs of its own (`--cpus`)"
+            }
+            Self::IdleGenerator => {
+                "; the generator had time left and came too late: it was paused or woken late; give it CPUs of its own (`--cpus`), or let it not sleep (`--spin`)"
             }
         }
     }
@@ -107,7 +120,7 @@ fn rate(plan: &LoadPlan, result: &LoadResult, lateness: Lateness) -> Option<Gate
         if share > RATE_MISSING_MAX { lateness.note() } else { "" }
     );
     let held = share <= RATE_MISSING_MAX && result.intended > 0;
-    Some(gate("rate", held, lateness == Lateness::Generator, detail))
+    Some(gate("rate", held, lateness.is_of_generator(), detail))
 }
 
 fn schedule_lag(plan: &LoadPlan, result: &LoadResult, lateness: Lateness) -> Option<Gate> {
@@ -124,7 +137,7 @@ fn schedule_lag(plan: &LoadPlan, result: &LoadResult, lateness: Lateness) -> Opt
     };
     let detail =
         format!("1 % of requests left {lag:.0} us or more behind schedule{waited}, against at most 1000 us{note}");
-    Some(gate("schedule-lag", held, lateness == Lateness::Generator, detail))
+    Some(gate("schedule-lag", held, lateness.is_of_generator(), detail))
 }
 
 fn cpu(result: &LoadResult) -> Option<Gate> {
@@ -423,6 +436,27 @@ mod tests {
             expect![[r#"
                 schedule-lag generator_limited=false: 1 % of requests left 5000 us or more behind schedule, against at most 1000 us; all connections were busy: the stack is slower than this rate, or needs more of them
             "#]],
+        );
+    }
+
+    #[test]
+    fn a_generator_that_had_time_left_was_paused() {
+        let late = |waited_us| {
+            move |plan: &mut LoadPlan, result: &mut LoadResult| {
+                plan.rate = Some(Rate(1000.0));
+                result.threads[0] = ThreadUse { user_us: 2e4, wall_us: 2e6, waited_us, ..ThreadUse::default() };
+                (result.schedule_lag.p99_us, result.in_flight_mean) = (1004.0, 5.0);
+            }
+        };
+        let paused = expect![[r#"
+            schedule-lag generator_limited=true: 1 % of requests left 1004 us or more behind schedule, against at most 1000 us; the generator had time left and came too late: it was paused or woken late; give it CPUs of its own (`--cpus`), or let it not sleep (`--spin`)
+        "#]];
+        check(late(None), paused);
+        check(
+            late(Some(1.2e6)),
+            expect![[r#"
+            schedule-lag generator_limited=true: 1 % of requests left 1004 us or more behind schedule, against at most 1000 us; the generator came too late: give it more threads (`-t`), or CPUs of its own (`--cpus`)
+        "#]],
         );
     }
 

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub enum KnobId {
     /// `nginx.upstream_keepalive`: idle connections per worker, with HTTP/1.1 and no `Connection: close`.
     NginxUpstreamKeepalive,
+    /// `nginx.upstream_down`: servers that get no requests, by address.
+    NginxUpstreamDown,
     /// `nginx.access_log`: `off` or `buffer=SIZE`.
     NginxAccessLog,
     /// `nginx.worker_processes`.
@@ -112,6 +114,7 @@ impl From<KnobId> for String {
     fn from(id: KnobId) -> Self {
         match id {
             KnobId::NginxUpstreamKeepalive => "nginx.upstream_keepalive".to_string(),
+            KnobId::NginxUpstreamDown => "nginx.upstream_down".to_string(),
             KnobId::NginxAccessLog => "nginx.access_log".to_string(),
             KnobId::NginxWorkerProcesses => "nginx.worker_processes".to_string(),
             KnobId::NginxWorkerConnections => "nginx.worker_connections".to_string(),
@@ -129,8 +132,9 @@ impl From<KnobId> for String {
 impl TryFrom<String> for KnobId {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
-        const PLAIN: [KnobId; 7] = [
+        const PLAIN: [KnobId; 8] = [
             KnobId::NginxUpstreamKeepalive,
+            KnobId::NginxUpstreamDown,
             KnobId::NginxAccessLog,
             KnobId::NginxWorkerProcesses,
             KnobId::NginxWorkerConnections,

@@ -164,6 +164,8 @@ const TIMEOUT: Nanos = Nanos(2_000_000_000);
 const WARMUP: Nanos = Nanos(1_000_000_000);
 /// Counted time: as in wrk (`-d 10s`).
 const DURATION: Nanos = Nanos(10_000_000_000);
+/// A thread that had work for less of the time was idle. A guess: half.
+const IDLE_THREAD_MAX: f64 = 0.5;
 
 impl LoadPlan {
     /// A plan that asks for a URL over one connection in closed loop.
@@ -543,6 +545,11 @@ impl LoadResult {
         self.gates.iter().any(|g| !g.held && g.generator_limited)
     }
 
+    /// Whether its threads had nothing to do most of the time: what was late then was not late for want of CPU.
+    pub fn had_idle_threads(&self) -> bool {
+        !self.threads.is_empty() && self.threads.iter().all(|thread| thread.busy_share() < IDLE_THREAD_MAX)
+    }
+
     /// Share of begun requests that failed; 0 when none was begun.
     pub fn error_share(&self) -> f64 {
         let ended = self.completed + self.errors.total() - self.errors.status - self.errors.check;
@@ -581,6 +588,16 @@ mod tests {
         let result = LoadResult { completed: 90, errors, ..LoadResult::default() };
         assert!((result.error_share() - 0.2).abs() < 1e-12);
         assert_eq!(LoadResult::default().error_share(), 0.0);
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_its_cpu_is_not_idle() {
+        let with = |waited_us: &[f64]| {
+            let thread =
+                |us: &f64| ThreadUse { user_us: 300.0, wall_us: 1000.0, waited_us: Some(*us), ..ThreadUse::default() };
+            LoadResult { threads: waited_us.iter().map(thread).collect(), ..LoadResult::default() }.had_idle_threads()
+        };
+        assert!(with(&[0.0, 100.0]) && !with(&[0.0, 200.0]) && !with(&[]));
     }
 
     #[test]

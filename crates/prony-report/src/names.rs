@@ -45,6 +45,7 @@ pub fn metric(name: &str) -> String {
 pub fn knob(id: &KnobId) -> String {
     match id {
         KnobId::NginxUpstreamKeepalive => "idle upstream connections kept by nginx, per worker".to_string(),
+        KnobId::NginxUpstreamDown => "servers that nginx sends no requests to".to_string(),
         KnobId::NginxAccessLog => "how nginx writes its access log".to_string(),
         KnobId::NginxWorkerProcesses => "worker processes of nginx".to_string(),
         KnobId::NginxWorkerConnections => "connections that a worker of nginx may hold".to_string(),

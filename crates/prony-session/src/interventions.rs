@@ -78,6 +78,18 @@ pub(crate) fn within(run: &Run, effort: &Effort, planned: &[Intervention], left:
     ))
 }
 
+/// The same where `kept` of that time is for what comes after, if enough pairs fit beside it.
+pub(crate) fn within_keeping(
+    run: &Run,
+    effort: &Effort,
+    planned: &[Intervention],
+    left: Nanos,
+    kept: Nanos,
+) -> Result<u32, String> {
+    let spare = Nanos(left.0.saturating_sub(kept.0));
+    within(run, effort, planned, spare).or_else(|_| within(run, effort, planned, left))
+}
+
 /// The effort of these interventions.
 pub(crate) fn effort_of(planned: &[Intervention], effort: &Effort) -> Effort {
     if planned.iter().all(|i| i.further) {
@@ -245,7 +257,7 @@ fn what_is_done(what: &InterventionKind, target: &str, dose: f64) -> String {
         InterventionKind::Rate => format!("{percent:.0} % more requests asked for"),
         InterventionKind::Removal { knob, also } => {
             let more = also.iter().map(|k| format!(", {} = {} at {}", k.id, k.value, k.host)).collect::<String>();
-            format!("{} = {} at {target}{more}", knob.id, knob.value)
+            format!("{} = {} at {}{more}", knob.id, knob.value, knob.host)
         }
         InterventionKind::KeepAlive => "connections kept".to_string(),
         InterventionKind::Placebo => "nothing turned".to_string(),
@@ -458,6 +470,17 @@ mod tests {
             let its = effort_of(&remedy, &effort);
             assert_eq!(super::within(&run, &its, &remedy, left), Ok(PAIRS_MIN), "just enough");
         }
+    }
+
+    #[test]
+    fn pairs_are_given_up_for_what_comes_after_but_not_the_test_itself() {
+        let (effort, run) = (Effort::default(), run(Vec::new()));
+        let two = [planned(InterventionKind::Cpu, false), planned(InterventionKind::Cpu, true)];
+        let kept = remedy_takes(&run, &effort, &planned(removal(), false));
+        let fit = |s: u64, kept| within_keeping(&run, &effort, &two, Nanos(s * 1_000_000_000), kept);
+        assert_eq!((fit(66, Nanos(0)), fit(66, kept)), (Ok(effort.pairs), Ok(6)));
+        assert_eq!((fit(38, Nanos(0)), fit(38, kept)), (Ok(7), Ok(7)), "fewer would say nothing");
+        assert!(fit(10, kept).is_err());
     }
 
     #[test]

@@ -493,8 +493,7 @@ impl Session {
         let tries_later = matches!(self.goal, Goal::Diagnose { .. }) && !further && !turns;
         let remedy = tries_later.then(|| prony_diagnose::remedy_to_come(&self.run, diagnosis)).flatten();
         let kept = remedy.map_or(Nanos(0), |r| interventions::remedy_takes(&self.run, &self.effort, &r));
-        let with_time_kept = interventions::within(&self.run, &effort, &planned, Nanos(left.0.saturating_sub(kept.0)));
-        let pairs = match with_time_kept.or_else(|_| interventions::within(&self.run, &effort, &planned, left)) {
+        let pairs = match interventions::within_keeping(&self.run, &effort, &planned, left, kept) {
             Ok(pairs) => pairs,
             Err(reason) if !further => return self.miss(Gap::new("intervention", &verdict.hop, reason)),
             Err(_) => return,

@@ -17,6 +17,7 @@ fn needs_root_apply_then_undo_is_identity_for_every_knob() {
     let journal = Journal::open(&stage.journals()).unwrap();
     for (name, value, was) in [
         ("nginx.upstream_keepalive", "32", "off"),
+        ("nginx.upstream_down", "127.0.0.2", "none"),
         ("nginx.access_log", "off", "unbuffered"),
         ("nginx.access_log", "buffer=32k", "unbuffered"),
         ("nginx.worker_processes", "3", "2"),
@@ -87,6 +88,29 @@ fn needs_root_upstream_connections_are_kept() {
     assert!(cost() <= 20 + 2, "each of two workers opens one");
     undo(&journal, applied.id).unwrap();
     assert_eq!(cost(), 40);
+}
+
+#[test]
+fn needs_root_connections_are_opened_anew_for_what_they_keep_for_life() {
+    if !is_root() {
+        return;
+    }
+    let stage = Stage::new("renewed");
+    let journal = Journal::open(&stage.journals()).unwrap();
+    for (name, value, renews) in
+        [("sysctl.net.ipv4.tcp_rmem", "4096 65536 1000000", true), ("sysctl.net.core.somaxconn", "128", false)]
+    {
+        let mut workers = stage.workers();
+        let mut are_others = || {
+            stage.wait_for_workers(2);
+            let before = std::mem::replace(&mut workers, stage.workers());
+            workers.iter().all(|pid| !before.contains(pid))
+        };
+        let applied = apply(&stage.ctx(), &knob(name, value), &journal).unwrap();
+        assert_eq!(are_others(), renews, "{name}");
+        undo(&journal, applied.id).unwrap();
+        assert_eq!(are_others(), renews, "{name} as before");
+    }
 }
 
 #[test]

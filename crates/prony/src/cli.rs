@@ -276,7 +276,7 @@ pub(crate) struct ReportArgs {
     /// Form [default: html; with --profile-from: text]
     #[arg(short, long, value_enum)]
     pub format: Option<Format>,
-    /// Write here instead of to stdout (html: report.html)
+    /// Write here instead of to stdout (html: report.html; `-` is stdout)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Print the call paths through this function, as the deep look sampled them

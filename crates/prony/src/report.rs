@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::cli::{Format, ReportArgs};
 use crate::home;
-use crate::output::{print, write};
+use crate::output::{is_stdout, print, write};
 use anyhow::{Result, bail};
 use prony_model::{Run, RunEnd};
 use prony_report::calls;
@@ -51,7 +51,9 @@ fn hand_over(args: &ReportArgs, format: Format, text: &str) -> Result<Exit> {
     match args.output.clone().or((format == Format::Html).then(|| PathBuf::from("report.html"))) {
         Some(file) => {
             write(&file, text)?;
-            print(&format!("report in {}", file.display()));
+            if !is_stdout(&file) {
+                print(&format!("report in {}", file.display()));
+            }
         }
         None => print(text),
     }

@@ -41,6 +41,9 @@ fn a_profile_is_held_against_another_as_text_page_and_data() {
     let said = against(&["--format", "html", "--output", page.to_str().expect("a plain path")]);
     assert!(said.code == 0 && said.out.starts_with("report in "), "{}{}", said.out, said.err);
     assert!(std::fs::read_to_string(&page).expect("the page was written").contains("\"before\":{\"run\":\""));
+    let page = against(&["--format", "html", "--output", "-"]);
+    assert!(page.code == 0 && page.out.starts_with("<!doctype html>"), "`-` is stdout: {}", page.err);
+    assert!(page.out.trim_end().ends_with("</html>"), "and nothing else is");
     let refused = against(&["--format", "csv"]);
     assert!(refused.code == 1 && refused.err.contains("text, html or json"), "{}", refused.err);
 }

@@ -69,6 +69,7 @@ export const names: Names = {
   "no interval, so nothing follows from it": "没有区间，无法得出结论",
   // Knobs.
   "idle upstream connections kept by nginx, per worker": "nginx 每个工作进程保留的空闲上游连接数",
+  "servers that nginx sends no requests to": "nginx 不再向其发送请求的服务器",
   "how nginx writes its access log": "nginx 写访问日志的方式",
   "worker processes of nginx": "nginx 的工作进程数",
   "connections that a worker of nginx may hold": "nginx 每个工作进程可持有的连接数",

@@ -21,7 +21,8 @@
 //! whose CPU is full, or that a quota stops. Loss of packets on its link.
 //!
 //! ## Fix
-//! Take it out of the upstream; health checks, `max_fails` and `fail_timeout`; mend it.
+//! Take it out of the upstream, as prony tries where nginx is the proxy (knob `nginx.upstream_down`); health checks, `max_fails` and
+//! `fail_timeout`; mend it.
 //!
 //! ## References
 //! nginx `ngx_http_upstream_module`, directive `server`; HAProxy `option httpchk`.
@@ -30,7 +31,7 @@ use super::cpu_quota_throttled::{THROTTLED, stopped_by_quota};
 use super::log_flood::lines_per_s;
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_of_share, gain_until_full,
-    ruled_out,
+    nginx_knob, removal_or, ruled_out,
 };
 use crate::facts::{Fact, Hop};
 use crate::sessions::dose_of_wait;
@@ -39,7 +40,7 @@ use prony_model::metric::{
     ERROR_LOG_UPSTREAM_TIMEOUT, HAPROXY_CONNECT_ERRORS, HAPROXY_FAILURES, HAPROXY_REQUESTS, HAPROXY_RESPONSE_ERRORS,
     LOOK_UPSTREAM_FAILURES, LOOK_UPSTREAM_TRIES, TCP_IN_SEGMENTS, TCP_PASSIVE_OPENS,
 };
-use prony_model::{Gap, Level, Metric};
+use prony_model::{Gap, Knob, KnobId, Level, Metric};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "bad-upstream",
@@ -65,6 +66,9 @@ const WAIT_SHARE_MIN: f64 = 0.1;
 const STANDING: f64 = 0.5;
 /// Seconds to connect, from which nobody is let in. A guess: a SYN that finds a full queue is sent again after 1 s and 3 s (RFC 6298).
 const CONNECT_S: f64 = 4.0;
+
+/// Where its proxy is no nginx, or is not known to reach it.
+const NO_KNOB: Dose = Dose::Untestable("prony has no knob that takes a server from this proxy");
 
 /// Longest wait for an answer before a proxy gives up, in seconds. Cited: nginx `proxy_read_timeout` is 60 s by default; a quarter more.
 const PATIENCE_S: f64 = 75.0;
@@ -94,7 +98,14 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if let Some(finding) = fails(hop, &siblings, &caller)? {
         return finding.fires();
     }
-    slow(hop, &siblings)
+    slow(hop, &siblings, &caller)
+}
+
+/// The knob that takes it out of its proxy's upstream, by the address that the proxy uses; none where it is the only server.
+fn taken_out(hop: &Hop<'_>, caller: &Hop<'_>) -> Option<Knob> {
+    let seen = [&CONN_OUT, &CONN_CONNECTING, &LOOK_UPSTREAM_TRIES].into_iter().flat_map(|metric| caller.items(metric));
+    let address = seen.into_iter().find(|item| hop.is_at(item)).filter(|_| hop.siblings().len() > 1)?;
+    nginx_knob(caller, KnobId::NginxUpstreamDown, address)
 }
 
 /// Failures of each server per request of the caller, by the first source that knows both.
@@ -148,7 +159,7 @@ fn given_up(hop: &Hop<'_>, caller: &Hop<'_>) -> Option<Finding> {
             )
             .gaining(Some(gain_of_share(share, None)))
             .rising(Ok(refused))
-            .tested_by(Dose::Untestable("prony takes no server out of an upstream")),
+            .tested_by(Dose::Untestable("its siblings are taken for dead as well: nobody would be left")),
     )
 }
 
@@ -202,14 +213,15 @@ fn fails(hop: &Hop<'_>, siblings: &[Hop<'_>], caller: &Hop<'_>) -> Result<Option
     );
     let share = failed.min(1.0);
     let siblings_fact = Fact::across_levels(hop, "the same at its siblings, mean", sum / count);
+    let taken_out = taken_out(hop, caller);
     Ok(Some(
         Finding::new(key, FAILS, "guess", &claim, share)
             .and(Ok(siblings_fact), "its siblings are well")
             .and(Ok(Fact::across_levels(hop, what, failed)), "failures per request of the clients")
-            .mend("take it out of the upstream until it is mended; health checks and max_fails", None)
+            .tested_by(removal_or(taken_out.as_ref(), NO_KNOB))
+            .mend("take it out of the upstream until it is mended; health checks and max_fails", taken_out)
             .gaining(Some(gain_of_share(share, None)))
-            .rising(hop.fact("requests that reach it", "/s", |r| r.requests()))
-            .tested_by(Dose::Untestable("prony takes no server out of an upstream")),
+            .rising(hop.fact("requests that reach it", "/s", |r| r.requests())),
     ))
 }
 
@@ -229,12 +241,13 @@ fn is_out_of_reach(hop: &Hop<'_>, caller: &Hop<'_>) -> Option<Finding> {
         "{} does not answer: {:.0} connects of {} wait for it, and no connection stands",
         hop.name, connecting.value, caller.name
     );
+    let taken_out = taken_out(hop, caller);
     Some(
         Finding::new(connecting, WAIT_SHARE_MIN * in_flight, "guess", &claim, share)
             .and(caller.fact("connections that stand", "", |r| r.towards(&CONN_OUT, hop)), "nobody gets through")
-            .mend("bring it back, or take it out of the upstream; a shorter connect timeout, health checks", None)
-            .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
-            .tested_by(Dose::Untestable("prony takes no server out of an upstream")),
+            .tested_by(removal_or(taken_out.as_ref(), NO_KNOB))
+            .mend("bring it back, or take it out of the upstream; a shorter connect timeout, health checks", taken_out)
+            .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap)))),
     )
 }
 
@@ -268,7 +281,7 @@ fn hangs(hop: &Hop<'_>, siblings: &[Hop<'_>], caller: &Hop<'_>) -> Option<Findin
         finding
             .mend(
                 "take it out of the upstream until it is mended; a shorter read timeout, health checks, max_fails",
-                None,
+                taken_out(hop, caller),
             )
             .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
             .rising(caller.fact("await its answer", "", |r| r.towards(&CONN_OUT_WAITING, hop)))
@@ -276,7 +289,7 @@ fn hangs(hop: &Hop<'_>, siblings: &[Hop<'_>], caller: &Hop<'_>) -> Option<Findin
     )
 }
 
-fn slow(hop: &Hop<'_>, siblings: &[Hop<'_>]) -> Result<Judgement, Gap> {
+fn slow(hop: &Hop<'_>, siblings: &[Hop<'_>], caller: &Hop<'_>) -> Result<Judgement, Gap> {
     let wait = |h: &Hop<'_>| h.fact("own wait per request", "ms", |r| Ok(r.staying()? / r.requests()? * 1e3));
     let own = wait(hop)?;
     let others: Vec<f64> = siblings.iter().filter_map(|s| wait(s).ok()).map(|f| f.value).collect();
@@ -309,7 +322,10 @@ fn slow(hop: &Hop<'_>, siblings: &[Hop<'_>]) -> Result<Judgement, Gap> {
             "its siblings are quick",
         )
         .and(hop.fact("in flight at the hop", "", |r| r.staying()), "requests in flight at the hop itself")
-        .mend("take it out of the upstream until it is mended; send it less by weights or least connections", None)
+        .mend(
+            "take it out of the upstream until it is mended; send it less by weights or least connections",
+            taken_out(hop, caller),
+        )
         .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
         .rising(hop.fact("in flight at the hop", "", |r| r.staying()))
         .tested_by(dose_of_wait(hop))
@@ -379,6 +395,35 @@ mod tests {
         assert!(score(CAUSE.id, "s2", &lab(0.2, 62.0, 0.5)) < 0.1, "nobody gives up: it is only busy");
         assert!(score(CAUSE.id, "s2", &lab(20.0, 62.0, 64.0)) < 0.1, "its siblings hang as well");
         assert!(score(CAUSE.id, "s2", &lab(0.2, 6.0, 64.0)) < 0.1, "few wait");
+    }
+
+    #[test]
+    fn one_that_is_sought_is_on_the_path_though_nothing_comes_to_it() {
+        let silent = waiting(0.0).per_second("s2", &TCP_IN_SEGMENTS, "", 0.0);
+        let structure = |connecting| {
+            let lab = silent.clone().gauge("lb", &CONN_CONNECTING, "10.77.0.12:80", connecting);
+            let found =
+                finding(CAUSE.id, "s2", &lab.clone().gauge("lb", &CONN_CONNECTING, "10.77.0.12:80", 48.0)).unwrap();
+            let run = lab.run();
+            crate::grounding::tests(&Hop { run: &run, name: "s2" }, &found).remove(0)
+        };
+        assert!(structure(48.0).holds && structure(48.0).detail.contains("48 connects of lb"), "{:?}", structure(48.0));
+        assert!(!structure(0.0).holds);
+    }
+
+    #[test]
+    fn it_is_taken_out_where_nginx_sends_to_others_too() {
+        let lab = failing(1.0).gauge("lb", &CONN_OUT, "10.77.0.12:80", 3.0);
+        let found = finding(CAUSE.id, "s2", &lab).unwrap();
+        let knob = found.remedies[0].knob.as_ref().unwrap();
+        assert_eq!((knob.host.as_str(), knob.id.to_string()), ("lb", "nginx.upstream_down".to_string()));
+        assert_eq!((knob.value.as_str(), &found.dose), ("10.77.0.12:80", &Dose::Removal));
+        let out_of_reach = waiting(0.0).gauge("lb", &CONN_CONNECTING, "10.77.0.12:80", 48.0);
+        let found = finding(CAUSE.id, "s2", &out_of_reach).unwrap();
+        assert_eq!(found.remedies[0].knob.as_ref().unwrap().value, "10.77.0.12:80");
+        let mut haproxy = lab;
+        haproxy.stack.host.get_mut("lb").unwrap().software = Some(prony_model::Software::Haproxy);
+        assert_eq!(finding(CAUSE.id, "s2", &haproxy).unwrap().dose, NO_KNOB);
     }
 
     #[test]

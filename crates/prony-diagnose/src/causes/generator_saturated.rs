@@ -8,7 +8,8 @@
 //!
 //! ## Why it limits
 //! A generator that cannot send or read faster measures itself. The rate is then a lower bound of what the stack can
-//! carry.
+//! carry. Requests that left late from threads that were idle most of the time are another matter: the machine paused
+//! them, which says nothing of a limit.
 //!
 //! ## Evidence
 //! The CPU share of its busiest thread, or 1 when a gate says that the generator was the limit.
@@ -25,6 +26,7 @@
 use super::cpu_saturated_user::OWN_SHARE;
 use crate::cause::{Cause, Dose, FULL_CPU, FULL_CPU_ORIGIN, Finding, Judgement, Kind, Layer, Scope, ruled_out};
 use crate::facts::{Hop, Reader};
+use prony_model::load::Gate;
 use prony_model::{Gap, Level};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -45,10 +47,16 @@ const ORIGIN: &str = "cited: methods.md, validity gates: generator threads below
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let result = &hop.at(Level::At)?.trial.result;
     let thread = hop.fact("busiest generator thread", "share", busiest_thread)?;
-    let gate = result.gates.iter().find(|g| !g.held && g.generator_limited);
+    let was_paused = |g: &Gate| g.name == "schedule-lag" && result.had_idle_threads();
+    let limits = |g: &&Gate| !g.held && g.generator_limited && !was_paused(g);
+    let gate = result.gates.iter().find(limits);
     let crowding = crowding_share(hop);
     if thread.value < FULL_THREAD && gate.is_none() && crowding.is_none() {
-        return ruled_out(&thread, FULL_THREAD, ORIGIN, "the generator has time left, and its gates held");
+        let claim = match result.generator_limited() {
+            true => "the generator has time left: where it came late, it was paused or woken late",
+            false => "the generator has time left, and its gates held",
+        };
+        return ruled_out(&thread, FULL_THREAD, ORIGIN, claim);
     }
     let (claim, share) = match (gate, crowding) {
         (Some(gate), _) => (format!("the generator was the limit: {}", gate.detail), 1.0),
@@ -104,6 +112,19 @@ mod tests {
         assert!(score(CAUSE.id, "client", &crowded) >= 0.5, "it uses most of a full CPU");
         let strangers = lab(0.15).cpu("1", 0.9, 0.1, 0.0);
         assert_eq!(score(CAUSE.id, "client", &strangers), 0.0, "strangers fill its CPU");
+    }
+
+    #[test]
+    fn a_generator_that_is_paused_while_it_has_time_left_is_no_limit() {
+        let fires = |name: &str, thread| {
+            let mut run = lab(thread).run();
+            for trial in &mut run.trials {
+                let detail = String::new();
+                trial.result.gates = vec![Gate { name: name.into(), held: false, detail, generator_limited: true }];
+            }
+            matches!(check(&Hop { run: &run, name: "client" }), Ok(Judgement::Fires(_)))
+        };
+        assert!(!fires("schedule-lag", 0.1) && fires("schedule-lag", 0.6) && fires("quota", 0.1));
     }
 
     proptest! {

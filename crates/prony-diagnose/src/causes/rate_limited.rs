@@ -21,6 +21,8 @@
 //! ## Fix
 //! Raise the limit if it is not meant; else it works as it should. To see what it holds back, prony has nginx count and not
 //! apply it for a few trials (knobs `nginx.limit_req_dry_run`, `nginx.limit_conn_dry_run`); a limited rate it lifts (`nginx.limit_rate`).
+//! nginx counts what it lets pass, and owes it afterwards: with a long burst it would hold everybody back for burst / rate. Then prony
+//! leaves it alone.
 //!
 //! ## References
 //! nginx: ngx_http_limit_req_module, ngx_http_limit_conn_module, ngx_http_core_module (limit_rate). RFC 6585, section 4: status 429.
@@ -50,6 +52,8 @@ const LIMITED: f64 = 0.01;
 
 /// Part of the response time that the limited rate may take, from which it matters. A guess: one in ten.
 const OF_RESPONSE: f64 = 0.1;
+/// How long nginx may hold requests back after a dry run, in seconds. A guess: no longer than a trial.
+const OWED_S_MAX: f64 = 2.0;
 /// Room that all CPUs must have before a limited rate is blamed. A guess: one in ten.
 const ROOM: f64 = 0.1;
 
@@ -71,8 +75,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     // Refusals keep CPUs busy that would be free without them.
     let room = if failed < 0.5 { gain_until_full(hop) } else { None };
     let dry_run = |of| nginx_knob(hop, KnobId::NginxDirective(of), "on");
-    let requests = dry_run(NginxDirective::LimitReqDryRun);
-    let connections = dry_run(NginxDirective::LimitConnDryRun);
+    let owes_long = owed_s(hop).is_some_and(|owed_s| owed_s > OWED_S_MAX);
+    let requests = dry_run(NginxDirective::LimitReqDryRun).filter(|_| !owes_long);
+    let connections = dry_run(NginxDirective::LimitConnDryRun).filter(|_| !owes_long);
     let claim = format!("a configured limit of {} holds back {:.0} % of the requests", hop.name, share * 100.0);
     Finding::new(limited, LIMITED, "guess", &claim, share)
         .and(hop.summary(&ERROR_LOG_LIMITING), "requests that it refuses, per second")
@@ -90,12 +95,40 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .gaining(Some(gain_of_share(share.max(failed), room)))
         .tested_by(match connections {
             Some(_) => Dose::RemovalByAll,
+            None if owes_long => Dose::Untestable(
+                "nginx counts what it lets pass in a dry run: with so long a burst it would hold everybody back afterwards",
+            ),
             None => Dose::Untestable("prony has no knob for the limits of this server"),
         })
         .rising(hop.fact("limited, delayed or refused", "/s", |r| {
             Ok(limited_per_s(r).unwrap_or(0.0).max(too_many_per_s(r)))
         }))
         .fires()
+}
+
+/// How long nginx would hold a request back when a burst of its limits of requests is full, in seconds: the longest of them (nginx:
+/// ngx_http_limit_req_module, `burst` and `rate`; without a burst it refuses, and owes nothing).
+fn owed_s(hop: &Hop<'_>) -> Option<f64> {
+    let lines = |name: &str| hop.setting(name).unwrap_or_default().split(" | ").collect::<Vec<_>>();
+    let argument = |line: &str, name: &str| {
+        line.split(' ').find_map(|word| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_string()))
+    };
+    let zones = lines("nginx.config.limit_req_zone");
+    let per_s = |zone: &str| {
+        let line =
+            zones.iter().find(|line| argument(line, "zone").is_some_and(|z| z.split(':').next() == Some(zone)))?;
+        let rate = argument(line, "rate")?;
+        let (number, per_s) = match rate.strip_suffix("r/m") {
+            Some(number) => (number, 60.0),
+            None => (rate.strip_suffix("r/s")?, 1.0),
+        };
+        Some(number.parse::<f64>().ok()? / per_s)
+    };
+    let owed = lines("nginx.config.limit_req").into_iter().filter_map(|line| {
+        let burst = argument(line, "burst")?.parse::<f64>().ok()?;
+        Some(burst / per_s(&argument(line, "zone")?)?)
+    });
+    owed.reduce(f64::max)
 }
 
 /// Answers take the time that a limited rate gives them, and no CPU on the path is full.
@@ -227,6 +260,26 @@ mod tests {
         assert_eq!(held("100m"), None);
         assert_eq!(held("$rate"), None);
         assert_eq!(held("0"), None);
+    }
+
+    #[test]
+    fn a_dry_run_that_would_hold_everybody_back_afterwards_is_not_made() {
+        let tested = |limit: &str| {
+            let facts = [
+                ("nginx.config.limit_req", limit),
+                ("nginx.config.limit_req_zone", "$host zone=a:1m rate=10r/s | $uri zone=all:1m rate=600r/m"),
+            ];
+            let facts = facts.map(|(name, value)| (name.to_string(), value.to_string())).into();
+            let mut run = lab(0.8).run();
+            run.inventory.push(Inventory { host: "lb".to_string(), facts });
+            let lb = Hop { run: &run, name: "lb" };
+            let Ok(Judgement::Fires(finding)) = check(&lb) else { panic!("it fires") };
+            (owed_s(&lb), finding.dose == Dose::RemovalByAll, finding.remedies[0].knob.is_some())
+        };
+        assert_eq!(tested("zone=all burst=15 nodelay"), (Some(1.5), true, true));
+        assert_eq!(tested("zone=a burst=5 | zone=all burst=25"), (Some(2.5), false, false));
+        assert_eq!(tested("zone=all"), (None, true, true));
+        assert_eq!(tested("zone=other burst=1000"), (None, true, true));
     }
 
     monotonic!(lab, 0.0..2.0);

@@ -27,6 +27,7 @@ const NGINX: &[&str] = &[
     "limit_conn",
     "limit_rate",
     "limit_req",
+    "limit_req_zone",
     "listen",
     "multi_accept",
     "open_file_cache",

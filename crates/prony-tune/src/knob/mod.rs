@@ -10,6 +10,7 @@ mod link_rate;
 mod nginx_access_log;
 mod nginx_backlog;
 mod nginx_directive;
+mod nginx_upstream_down;
 mod nginx_upstream_keepalive;
 mod nginx_worker_connections;
 mod nginx_worker_processes;
@@ -27,6 +28,7 @@ use prony_nginx::Config;
 /// Knobs that are more than a directive.
 const KNOBS: &[&KnobInfo] = &[
     &nginx_upstream_keepalive::KNOB,
+    &nginx_upstream_down::KNOB,
     &nginx_access_log::KNOB,
     &nginx_worker_processes::KNOB,
     &nginx_worker_connections::KNOB,
@@ -100,6 +102,7 @@ pub(crate) struct Plan {
 pub(crate) fn find(id: &KnobId) -> (&'static KnobInfo, &str) {
     match id {
         KnobId::NginxUpstreamKeepalive => (&nginx_upstream_keepalive::KNOB, ""),
+        KnobId::NginxUpstreamDown => (&nginx_upstream_down::KNOB, ""),
         KnobId::NginxAccessLog => (&nginx_access_log::KNOB, ""),
         KnobId::NginxWorkerProcesses => (&nginx_worker_processes::KNOB, ""),
         KnobId::NginxWorkerConnections => (&nginx_worker_connections::KNOB, ""),

@@ -125,7 +125,8 @@ const LIMIT_REQ_DRY_RUN: Setting = entry(
     ("nginx.limit_req_dry_run", "`on` or `off`; nginx 1.17.1 and newer"),
     (Block::Http, "off"),
     (&ERROR_LOG_LIMITING, "tells of limits that were not applied"),
-    "With `on` the limit protects nothing: what stands behind it gets all the load.",
+    "With `on` the limit protects nothing: what stands behind it gets all the load. nginx counts what it lets pass: switched off \
+     again, a limit with a long `burst` holds everybody back for up to burst / rate.",
     "With `on`, limits of requests (limit_req) are counted and logged, and not applied.",
 );
 

@@ -6,6 +6,7 @@
 use super::{Disruption, Effect, KnobInfo, Plan, expect_read};
 use crate::Context;
 use crate::error::TuneError;
+use crate::nginx::master::Master;
 use crate::step::{Form, KernelFile, Root, Step};
 use prony_model::Place;
 use prony_model::metric::TCP_LISTEN_OVERFLOWS;
@@ -20,7 +21,8 @@ pub(super) const KNOB: KnobInfo = KnobInfo {
     risk: "A sysctl holds for every service of the network namespace, and outside of net.* for the whole machine.",
     effect: Effect { metric: &TCP_LISTEN_OVERFLOWS, how: "depends on the sysctl; for somaxconn it stops growing" },
     doc: "Writes /proc/sys in the host's network namespace. A listening socket keeps the somaxconn it was made with until \
-          its server calls listen() again. Others that set the same name (tuned, bpftune, systemd-sysctl) are seen as a \
+          its server calls listen() again. What a connection keeps for its life (sizes of buffers, for one) holds for connections \
+          opened afterwards: an nginx is reloaded, so that those which it keeps to its servers are opened anew. Others that set the same name (tuned, bpftune, systemd-sysctl) are seen as a \
           conflict at undo.",
     read,
     plan,
@@ -35,6 +37,19 @@ const BOUNDS: &[(&str, RangeInclusive<i64>)] = &[
     ("net.ipv4.ip_local_port_range", 1_024..=65_535),
     ("net.ipv4.tcp_tw_reuse", 0..=2),
     ("net.ipv4.tcp_max_syn_backlog", 1..=65_536),
+];
+
+/// Sysctls that a connection takes over when it opens, and keeps. From the same text, and socket(7).
+const OF_CONNECTIONS: &[&str] = &[
+    "net.core.rmem_default",
+    "net.core.rmem_max",
+    "net.core.wmem_default",
+    "net.core.wmem_max",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_sack",
+    "net.ipv4.tcp_timestamps",
+    "net.ipv4.tcp_window_scaling",
+    "net.ipv4.tcp_wmem",
 ];
 
 /// Trees that may be written at all. `kernel.` holds one-way switches and protections, so of it only what tunes
@@ -83,7 +98,9 @@ fn plan(ctx: &Context<'_>, name: &str, value: &str) -> Result<Plan, TuneError> {
         dotted(name),
         dotted(name).rsplit('.').next().unwrap_or_default()
     );
-    Ok(Plan { before, steps: vec![Step::KernelFile(step)], reload: None, permanent })
+    let kept = OF_CONNECTIONS.contains(&dotted(name).as_str());
+    let reload = kept.then(|| Master::find(ctx).ok()).flatten().filter(|master| master.test().is_ok());
+    Ok(Plan { before, steps: vec![Step::KernelFile(step)], reload, permanent })
 }
 
 fn check(ctx: &Context<'_>, name: &str, value: &str) -> Result<(), TuneError> {

@@ -20,6 +20,7 @@ http {
 \tclient_body_temp_path @/t1; proxy_temp_path @/t2; fastcgi_temp_path @/t3; uwsgi_temp_path @/t4; scgi_temp_path @/t5;
 \taccess_log @/access.log;
 \tupstream backend { server 127.0.0.1:8081; }
+\tupstream spare { server 127.0.0.1:8081; server 127.0.0.2 weight=2; }
 \tinclude conf.d/*.conf;
 }
 ";
