@@ -208,7 +208,7 @@ pub fn cpu_share(hop: &Hop<'_>, finding: &Finding) -> Option<(f64, f64)> {
     seen.follows().then(|| (seen.low.min(1.0), seen.high.min(1.0)))
 }
 
-/// The share of the limit that mending it took away at least, when its remedy was tried; none where it brought nothing for sure.
+/// The share of the limit that mending it took away at least, when it was tested by its remedy; none where that brought nothing for sure.
 pub fn share_mended(hop: &Hop<'_>, finding: &Finding) -> Option<f64> {
     let seen = test_of(hop, finding).filter(|i| i.what.is_removal()).and_then(Seen::of)?;
     (seen.low > 0.0).then(|| seen.low / (1.0 + seen.low))

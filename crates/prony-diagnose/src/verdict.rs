@@ -140,7 +140,17 @@ fn survey(run: &Run) -> Survey<'_> {
         };
         rank(a).cmp(&rank(b)).then(b.finding.score.total_cmp(&a.finding.score))
     });
+    if let Some(top) = survey.standing.first_mut() {
+        raise_to_what_mending_brought(top);
+    }
     survey
+}
+
+/// What is named explains at least what its remedy took away. Only when it is named: a remedy that several causes share ranks none of them.
+fn raise_to_what_mending_brought(top: &mut Standing<'_>) {
+    let gain = grounding::gain(&top.hop, &top.finding);
+    let least = gain.tried_in.and(gain.interval).map_or(0.0, |(low, _)| low / (1.0 + low));
+    top.finding.score = top.finding.score.max(least);
 }
 
 /// A fault that explains less is named after an honest limit. Cited: catalogue row 2 lets 2 % of the time pass.

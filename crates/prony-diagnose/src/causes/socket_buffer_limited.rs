@@ -31,7 +31,7 @@ use crate::cause::{
 };
 use crate::facts::{Fact, Hop, Reader};
 use prony_model::metric::{CONN_BUFFER_LIMITED, CONN_WINDOW_LIMITED, TCP_PRUNED, TCP_ZERO_WINDOWS};
-use prony_model::{Gap, KnobId, Level};
+use prony_model::{Gap, KnobId, Level, Software};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "socket-buffer-limited",
@@ -93,7 +93,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .and(hop.summary(&TCP_PRUNED), "receive buffers of its own that overflowed, per second")
         .mend(format!("larger buffers: net.ipv4.{name}, and the server's own settings"), remedy)
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
-        .tested_by(if by_window { Dose::Concurrency } else { Dose::Removal })
+        .tested_by(if by_window { Dose::Concurrency } else { removal_where(hop.is_entry() || renews(hop)) })
         .rising(hop.fact("connections held by a buffer", "s/s", held_per_s))
         .fires()
 }
@@ -114,9 +114,20 @@ fn at_the_receiver(hop: &Hop<'_>, held: Fact, room: f64) -> Result<Judgement, Ga
         .and(hop.summary(&TCP_PRUNED), "receive buffers of its own that overflowed, per second")
         .mend("larger buffers: net.ipv4.tcp_rmem, and the server's own settings", remedy)
         .gaining(predicted_gain(hop, share))
-        .tested_by(Dose::Removal)
+        .tested_by(removal_where(renews(hop)))
         .rising(hop.fact("connections held by its window", "s/s", held_by_its_window))
         .fires()
+}
+
+/// Whether connections that outlive a change of sizes are opened anew for it: its knob reloads an nginx. Clients of the entry come anew in
+/// every trial.
+fn renews(hop: &Hop<'_>) -> bool {
+    hop.host().is_some_and(|host| host.software == Some(Software::Nginx))
+}
+
+/// By its remedy, where connections feel it; what is held up so is held up by waiting, which more connections hide.
+fn removal_where(felt: bool) -> Dose {
+    if felt { Dose::Removal } else { Dose::Concurrency }
 }
 
 /// The most that a receive buffer of a host may have, in bytes, where that is little.
@@ -195,6 +206,19 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &lab(40.0).cpu("1", 0.5, 0.4, 0.1)), 0.0, "the readers are busy");
         let window = lab(0.0).per_second("lb", &CONN_WINDOW_LIMITED, "80", 40.0);
         assert!(finding(CAUSE.id, "lb", &window).unwrap().remedies[0].knob.is_none(), "the receiver's to mend");
+    }
+
+    #[test]
+    fn sizes_are_tried_where_connections_feel_them() {
+        let at = |host: &str, software| {
+            let mut lab = Lab::healthy().throughput(900.0).cpu("0", 0.1, 0.2, 0.1);
+            lab = lab.per_second(host, &CONN_BUFFER_LIMITED, "80", 40.0);
+            lab.stack.host.get_mut(host).unwrap().software = software;
+            finding(CAUSE.id, host, &lab).unwrap().dose
+        };
+        assert_eq!(at("lb", None), Dose::Removal, "clients come anew");
+        assert_eq!(at("s1", Some(Software::Nginx)), Dose::Removal, "it is reloaded");
+        assert_eq!(at("s1", None), Dose::Concurrency, "its proxy keeps connections that do not change");
     }
 
     monotonic!(lab, 0.0..100.0);

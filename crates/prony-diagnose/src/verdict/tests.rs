@@ -239,6 +239,11 @@ fn an_answer_that_agrees_grounds_the_verdict() {
     }
     let waits = diagnose(&run).verdict.summary;
     assert!(waits.contains(&format!("{tried}, latency at p99.9 by -98 %")), "{waits}");
+    for tried in run.interventions.iter_mut().filter(|i| !i.what.knobs().is_empty()) {
+        (tried.elasticity, tried.low, tried.high) = (Some(20.0), Some(19.0), Some(21.0));
+    }
+    let named = &diagnose(&run).candidates[0];
+    assert!((named.score - 0.95).abs() < 1e-9, "it explains at least what its remedy took away: {named:?}");
     assert!(plan_interventions(&run, &diagnose(&run)).is_empty(), "and are not made twice");
 }
 

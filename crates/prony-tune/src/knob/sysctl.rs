@@ -45,6 +45,8 @@ const OF_CONNECTIONS: &[&str] = &[
     "net.core.rmem_max",
     "net.core.wmem_default",
     "net.core.wmem_max",
+    "net.ipv4.tcp_base_mss",
+    "net.ipv4.tcp_mtu_probing",
     "net.ipv4.tcp_rmem",
     "net.ipv4.tcp_sack",
     "net.ipv4.tcp_timestamps",
