@@ -71,16 +71,17 @@ fn rival_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<Interve
     rivals.filter_map(|rival| suspect_of(rival, standing)).next()
 }
 
-/// The remedy that is to be tried once the suspect was tested, if any: its own, to see what it brings, or that of its rival.
+/// The remedy that is to be tried once the suspect was tested, if any: its own, to see what it brings, where it was slowed first; or that
+/// of its rival.
 pub fn remedy_to_come(run: &Run, diagnosis: &Diagnosis) -> Option<Intervention> {
-    if let Some(knob) = diagnosis.remedies.iter().find_map(|r| r.knob.clone()) {
-        let what = InterventionKind::Removal { knob, also: Vec::new() };
-        return Some(Intervention { further: true, ..Intervention::planned("", what, false, 1.0) });
-    }
     let standing = standing(run);
     let verdict = &diagnosis.verdict;
     let suspect = standing.iter().find(|s| s.cause.id == verdict.cause && s.hop.name == verdict.hop)?;
-    rival_of(suspect, &standing)
+    let own = matches!(suspect.finding.dose, Dose::Cpu | Dose::CpuOf(_) | Dose::Link { .. })
+        .then(|| removal_of(suspect, &standing))
+        .flatten();
+    let own = own.map(|what| Intervention::planned(suspect.hop.name, what, false, 1.0));
+    own.map(|remedy| Intervention { further: true, ..remedy }).or_else(|| rival_of(suspect, &standing))
 }
 
 /// Whether throughput was seen to follow a suspect while nothing else was tried.

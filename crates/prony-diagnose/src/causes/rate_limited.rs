@@ -22,7 +22,7 @@
 //! Raise the limit if it is not meant; else it works as it should. To see what it holds back, prony has nginx count and not
 //! apply it for a few trials (knobs `nginx.limit_req_dry_run`, `nginx.limit_conn_dry_run`); a limited rate it lifts (`nginx.limit_rate`).
 //! nginx counts what it lets pass, and owes it afterwards: with a long burst it would hold everybody back for burst / rate. Then prony
-//! leaves it alone.
+//! leaves it alone, and asks with more connections, of which no limit lets more through.
 //!
 //! ## References
 //! nginx: ngx_http_limit_req_module, ngx_http_limit_conn_module, ngx_http_core_module (limit_rate). RFC 6585, section 4: status 429.
@@ -95,10 +95,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .gaining(Some(gain_of_share(share.max(failed), room)))
         .tested_by(match connections {
             Some(_) => Dose::RemovalByAll,
-            None if owes_long => Dose::Untestable(
-                "nginx counts what it lets pass in a dry run: with so long a burst it would hold everybody back afterwards",
-            ),
-            None => Dose::Untestable("prony has no knob for the limits of this server"),
+            // However many ask, no more are let through.
+            None => Dose::Queue,
         })
         .rising(hop.fact("limited, delayed or refused", "/s", |r| {
             Ok(limited_per_s(r).unwrap_or(0.0).max(too_many_per_s(r)))
@@ -274,12 +272,12 @@ mod tests {
             run.inventory.push(Inventory { host: "lb".to_string(), facts });
             let lb = Hop { run: &run, name: "lb" };
             let Ok(Judgement::Fires(finding)) = check(&lb) else { panic!("it fires") };
-            (owed_s(&lb), finding.dose == Dose::RemovalByAll, finding.remedies[0].knob.is_some())
+            (owed_s(&lb), finding.dose, finding.remedies[0].knob.is_some())
         };
-        assert_eq!(tested("zone=all burst=15 nodelay"), (Some(1.5), true, true));
-        assert_eq!(tested("zone=a burst=5 | zone=all burst=25"), (Some(2.5), false, false));
-        assert_eq!(tested("zone=all"), (None, true, true));
-        assert_eq!(tested("zone=other burst=1000"), (None, true, true));
+        assert_eq!(tested("zone=all burst=15 nodelay"), (Some(1.5), Dose::RemovalByAll, true));
+        assert_eq!(tested("zone=a burst=5 | zone=all burst=25"), (Some(2.5), Dose::Queue, false));
+        assert_eq!(tested("zone=all"), (None, Dose::RemovalByAll, true));
+        assert_eq!(tested("zone=other burst=1000"), (None, Dose::RemovalByAll, true));
     }
 
     monotonic!(lab, 0.0..2.0);

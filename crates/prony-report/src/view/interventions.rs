@@ -133,12 +133,15 @@ fn resource(i: &Intervention) -> String {
     }
 }
 
+/// What is shown as 0.00 is 0: a limit that the clock holds answers to a thousandth. Half of the last digit.
+const ZERO: f64 = 0.005;
+
 /// Says what the interval means, and only what it says by itself: whether it holds 0.
 fn reading(i: &Intervention, is_gain: bool, low: Option<f64>, high: Option<f64>) -> &'static str {
     let (Some(low), Some(high)) = (low, high) else {
         return "no interval, so nothing follows from it";
     };
-    let holds_zero = low <= 0.0 && high >= 0.0;
+    let holds_zero = low < ZERO && high > -ZERO;
     match (i.control, is_gain, holds_zero) {
         (true, _, true) => "as expected of a control: the limit does not follow",
         (true, _, false) => "not expected of a control: the limit moved",
@@ -193,6 +196,14 @@ mod tests {
     fn dosed(target: &str, what: InterventionKind, dose: f64, elasticity: Option<f64>) -> Intervention {
         let (low, high) = (elasticity.map(|e| e - 0.1), elasticity.map(|e| e + 0.1));
         Intervention { elasticity, low, high, pairs: 6, ..Intervention::planned(target, what, target != "lb", dose) }
+    }
+
+    #[test]
+    fn what_is_shown_as_zero_did_not_move() {
+        let control = dosed("s1", InterventionKind::Cpu, 0.2, Some(0.0));
+        let read = |low, high| reading(&control, false, Some(low), Some(high));
+        assert!(read(-0.004, -0.001).starts_with("as expected") && read(0.001, 0.004).starts_with("as expected"));
+        assert!(read(-0.02, -0.006).starts_with("not expected") && read(0.006, 0.02).starts_with("not expected"));
     }
 
     #[test]

@@ -57,8 +57,11 @@ fn edits(config: &Config, value: &str) -> Result<Edits, TuneError> {
     let is_known = |wanted: &&str| known.iter().any(|known| is_same(known, wanted));
     if wanted.is_empty() || !wanted.iter().all(is_known) {
         let named = known.into_iter().collect::<Vec<_>>().join(", ");
-        let want =
-            if named.is_empty() { "a server: no upstream block names any".to_string() } else { format!("of {named}") };
+        let want = if named.is_empty() {
+            "a server: no upstream block names any".to_string()
+        } else {
+            format!("one of {named}")
+        };
         return Err(TuneError::value(KNOB.name, value, want));
     }
     let mut edits = Edits::default();
@@ -145,7 +148,10 @@ mod tests {
     #[test]
     fn an_unknown_server_is_told_the_known_ones() {
         for value in ["10.0.0.9:80", "10.0.0.3 10.0.0.9", "10.0.0.3:8080", ""] {
-            assert!(rewritten(TWO, value).unwrap_err().contains("of 10.0.0.3:80, 10.0.0.4, 10.0.0.5:81"), "{value}");
+            assert!(
+                rewritten(TWO, value).unwrap_err().contains("one of 10.0.0.3:80, 10.0.0.4, 10.0.0.5:81"),
+                "{value}"
+            );
         }
     }
 }

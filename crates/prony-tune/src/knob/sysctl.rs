@@ -22,8 +22,8 @@ pub(super) const KNOB: KnobInfo = KnobInfo {
     effect: Effect { metric: &TCP_LISTEN_OVERFLOWS, how: "depends on the sysctl; for somaxconn it stops growing" },
     doc: "Writes /proc/sys in the host's network namespace. A listening socket keeps the somaxconn it was made with until \
           its server calls listen() again. What a connection keeps for its life (sizes of buffers, for one) holds for connections \
-          opened afterwards: an nginx is reloaded, so that those which it keeps to its servers are opened anew. Others that set the same name (tuned, bpftune, systemd-sysctl) are seen as a \
-          conflict at undo.",
+          opened afterwards: an nginx is reloaded, so that those which it keeps to its servers are opened anew. Others that set \
+          the same name (tuned, bpftune, systemd-sysctl) are seen as a conflict at undo.",
     read,
     plan,
     check,

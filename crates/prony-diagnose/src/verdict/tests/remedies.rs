@@ -21,6 +21,21 @@ fn of_two_waits_of_one_weight_the_remedy_tells() {
 }
 
 #[test]
+fn time_is_kept_for_remedies_that_will_be_tried() {
+    let to_come = |lab: &Lab| {
+        let run = lab.run();
+        remedy_to_come(&run, &diagnose(&run))
+    };
+    let remedy = to_come(&keepalive_off()).unwrap();
+    assert!(remedy.further && remedy.target == "lb" && remedy.what.knobs()[0].host == "lb", "{remedy:?}");
+    let slow = Lab::healthy().throughput(1_500.0).cpu("0", 0.05, 0.05, 0.02).cpu("1", 0.05, 0.03, 0.02);
+    let slow = ["s1", "s2"].into_iter().fold(slow, |lab, s| lab.per_second(s, &TCP_IN_SEGMENTS, "", 2_250.0));
+    let slow = slow.gauge("s2", &CONN_IN_BUSY, "80", 50.0).gauge("lb", &CONN_OUT, "10.77.0.12:80", 50.0);
+    assert!(diagnose(&slow.run()).remedies.iter().any(|r| r.knob.is_some()), "it has a remedy");
+    assert_eq!(to_come(&slow), None, "but more connections tell all that is asked");
+}
+
+#[test]
 fn a_remedy_that_does_harm_mends_nothing() {
     let named = |remedy| {
         let idle = Lab::healthy().throughput(900.0).cpu("0", 0.1, 0.2, 0.1);
