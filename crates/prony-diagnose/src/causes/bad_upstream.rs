@@ -28,7 +28,7 @@
 //! nginx `ngx_http_upstream_module`, directive `server`; HAProxy `option httpchk`.
 
 use super::cpu_quota_throttled::{THROTTLED, stopped_by_quota};
-use super::log_flood::lines_per_s;
+use super::log_flood::with_uncounted;
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_of_share, gain_until_full,
     nginx_knob, removal_or, ruled_out,
@@ -36,7 +36,7 @@ use crate::cause::{
 use crate::facts::{Fact, Hop};
 use crate::sessions::dose_of_wait;
 use prony_model::metric::{
-    CONN_CONNECTING, CONN_OUT, CONN_OUT_WAITING, ERROR_LOG_LINES, ERROR_LOG_NO_LIVE_UPSTREAMS, ERROR_LOG_UPSTREAM,
+    CONN_CONNECTING, CONN_OUT, CONN_OUT_WAITING, ERROR_LOG_NO_LIVE_UPSTREAMS, ERROR_LOG_UPSTREAM,
     ERROR_LOG_UPSTREAM_TIMEOUT, HAPROXY_CONNECT_ERRORS, HAPROXY_FAILURES, HAPROXY_REQUESTS, HAPROXY_RESPONSE_ERRORS,
     LOOK_UPSTREAM_FAILURES, LOOK_UPSTREAM_TRIES, TCP_IN_SEGMENTS, TCP_PASSIVE_OPENS,
 };
@@ -163,8 +163,7 @@ fn given_up(hop: &Hop<'_>, caller: &Hop<'_>) -> Option<Finding> {
     )
 }
 
-/// Requests for which an nginx found no server alive or free, per request. The share of the lines that say so, times the
-/// growth of the log: a flood is faster than its lines can be counted.
+/// Requests for which an nginx found no server alive or free, per request.
 ///
 /// # Errors
 /// Its error log is not read.
@@ -173,8 +172,7 @@ pub(super) fn without_server(proxy: &Hop<'_>) -> Result<Fact, Gap> {
         return Err(Gap::new(ERROR_LOG_NO_LIVE_UPSTREAMS.name, proxy.name, "the stack file names no error log"));
     };
     proxy.fact("no live upstreams / request", "", |r| {
-        let lines = r.sum(&ERROR_LOG_LINES)?.max(f64::MIN_POSITIVE);
-        Ok(r.sum(&ERROR_LOG_NO_LIVE_UPSTREAMS)? / lines * lines_per_s(r, path)? / r.requests()?)
+        Ok(with_uncounted(r, path, r.sum(&ERROR_LOG_NO_LIVE_UPSTREAMS)?)? / r.requests()?)
     })
 }
 

@@ -27,6 +27,7 @@
 //! ## References
 //! nginx: ngx_http_limit_req_module, ngx_http_limit_conn_module, ngx_http_core_module (limit_rate). RFC 6585, section 4: status 429.
 
+use super::log_flood::with_uncounted;
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, ruled_out,
 };
@@ -198,13 +199,16 @@ fn too_many_per_s(r: &Reader<'_>) -> f64 {
 }
 
 fn limited_per_s(r: &Reader<'_>) -> Result<f64, Gap> {
-    Ok(r.sum(&ERROR_LOG_LIMITING)? + r.sum(&ERROR_LOG_DELAYING).unwrap_or(0.0))
+    let counted = r.sum(&ERROR_LOG_LIMITING)? + r.sum(&ERROR_LOG_DELAYING).unwrap_or(0.0);
+    let log = r.hop.host().and_then(|host| host.logs.error.as_deref());
+    Ok(log.and_then(|path| with_uncounted(r, path, counted).ok()).unwrap_or(counted))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Lab, monotonic, score};
+    use prony_model::metric::{ERROR_LOG_LINES, LOG_SIZE, LOOK_LOG_LINE};
     use prony_model::run::Inventory;
 
     fn lab(limited: f64) -> Lab {
@@ -218,6 +222,16 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(0.009)), 0.0);
         assert!(score(CAUSE.id, "lb", &lab(0.011)) > 0.0);
+    }
+
+    #[test]
+    fn lines_of_a_flood_that_nobody_counted_are_of_the_same_kinds() {
+        let log = "/run/lb/error.log";
+        let counted = lab(0.06).per_second("lb", &ERROR_LOG_LINES, "", 1_000.0).gauge("lb", &LOOK_LOG_LINE, log, 200.0);
+        let grows =
+            |lines: f64| score(CAUSE.id, "lb", &counted.clone().per_second("lb", &LOG_SIZE, log, lines * 200.0));
+        assert!((grows(15_000.0) - 0.9).abs() < 1e-6, "918 of 1,000 that were counted, 15,000 were written");
+        assert!((grows(1_000.0) - 0.06).abs() < 1e-6, "all were counted");
     }
 
     #[test]
