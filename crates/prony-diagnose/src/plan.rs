@@ -78,10 +78,13 @@ pub fn remedy_to_come(run: &Run, diagnosis: &Diagnosis) -> Option<Intervention> 
     let verdict = &diagnosis.verdict;
     let suspect = standing.iter().find(|s| s.cause.id == verdict.cause && s.hop.name == verdict.hop)?;
     let own = matches!(suspect.finding.dose, Dose::Cpu | Dose::CpuOf(_) | Dose::Link { .. })
-        .then(|| removal_of(suspect, &standing))
+        .then(|| remedy_of(suspect, &standing))
         .flatten();
-    let own = own.map(|what| Intervention::planned(suspect.hop.name, what, false, 1.0));
     own.map(|remedy| Intervention { further: true, ..remedy }).or_else(|| rival_of(suspect, &standing))
+}
+
+fn remedy_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<Intervention> {
+    removal_of(suspect, standing).map(|what| Intervention::planned(suspect.hop.name, what, false, 1.0))
 }
 
 /// Whether throughput was seen to follow a suspect while nothing else was tried.
@@ -118,7 +121,7 @@ fn further_looks(suspect: &Standing<'_>, tested: &Intervention, standing: &[Stan
     if !has_doses {
         return Vec::new();
     }
-    let remedy = removal_of(suspect, standing).map(|what| Intervention::planned(suspect.hop.name, what, false, 1.0));
+    let remedy = remedy_of(suspect, standing);
     let again = match remedy {
         _ if is_answered(&suspect.hop, &suspect.finding) => None,
         Some(_) => Some(Intervention::planned("", InterventionKind::Placebo, true, 0.0)),

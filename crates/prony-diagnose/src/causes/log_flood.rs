@@ -91,7 +91,7 @@ pub(super) fn lines_per_s(r: &Reader<'_>, path: &str) -> Result<f64, Gap> {
 /// Lines of a kind per second: those that were counted, and their part of what a flood wrote uncounted.
 ///
 /// # Errors
-/// Neither lines nor the size of the log were read.
+/// Its lines were not read.
 pub(super) fn with_uncounted(r: &Reader<'_>, path: &str, counted: f64) -> Result<f64, Gap> {
     let lines = r.sum(&ERROR_LOG_LINES)?;
     Ok(if lines > 0.0 { counted * (lines_per_s(r, path)? / lines).max(1.0) } else { counted })

@@ -102,8 +102,8 @@ fn is_down(server: &Directive) -> bool {
 
 /// Whether two addresses are one; a port that is not written is nginx's default.
 fn is_same(a: &str, b: &str) -> bool {
-    let whole = |address: &str| address.strip_suffix(PORT_DEFAULT).unwrap_or(address).to_string();
-    whole(a) == whole(b)
+    let [a, b] = [a, b].map(|address| address.strip_suffix(PORT_DEFAULT).unwrap_or(address));
+    a == b
 }
 
 #[cfg(test)]
