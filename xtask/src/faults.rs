@@ -1,7 +1,7 @@
 //! `cargo xtask faults`: scores the diagnosis on fault cases whose truth is known.
 //!
-//! Each case is brought up, loaded, diagnosed by the real `prony` as a user would call it, mended, loaded again, judged and taken
-//! down, one at a time. It knows nothing of prony's insides: a stack file goes in, `prony.diagnosis/1` comes out.
+//! Each case is brought up, diagnosed by the real `prony` as a user would call it, judged, loaded with its fault and mended in turn,
+//! and taken down, one at a time. It knows nothing of prony's insides: a stack file goes in, `prony.diagnosis/1` comes out.
 //! Invariant: a case that was brought up is taken down, whatever the diagnosis did.
 
 mod baselines;
@@ -34,8 +34,8 @@ const DIAGNOSE_MAX: Duration = Duration::from_secs(150);
 /// first time.
 const STEP_MAX: Duration = Duration::from_secs(90);
 
-/// Loads with the fault, and as many without: what the fault moves is told from them.
-const LOADS: usize = 4;
+/// Pairs of a load with the fault and one without, straight after it: what the fault moves is told from them. A guess.
+const PAIRS: usize = 4;
 
 /// Length of each. A guess: as long as a trial of an intervention, and more for the slow stacks with a database.
 const LOAD: &str = "2s";
@@ -64,7 +64,7 @@ pub struct FaultsArgs {
     /// No interventions: how good is watching alone?
     #[arg(long)]
     passive: bool,
-    /// Do not load before and after: quicker, but what a fault moves and what mending it brings is not known.
+    /// Do not load with and without the fault: quicker, but what a fault moves and what mending it brings is not known.
     #[arg(long)]
     no_loads: bool,
     /// Keep each row in this file, and take from it what an earlier run with the same flags measured.
@@ -229,8 +229,6 @@ impl Bench {
                 return Ok(());
             }
         };
-        let loads = self.loads && truth.kind != "healthy";
-        let with = if loads { self.loads(&stack)? } else { Vec::new() };
         let begun = Instant::now();
         let record = record_of(&self.scratch, &row.case, self.healthy);
         let answer = self.ask(&stack, &record, row)?;
@@ -239,10 +237,8 @@ impl Bench {
         let run = prony_record::read(&record).with_context(|| record.display().to_string())?;
         row.by_threshold = baselines::by_threshold(&run).judged(truth, self.healthy);
         row.by_correlation = baselines::by_correlation(&run).judged(truth, self.healthy);
-        if loads {
-            let mended = stand.mend()?;
-            let without = self.loads(&mended)?;
-            row.achieved = Achieved::of(&with, &without);
+        if self.loads && truth.kind != "healthy" {
+            row.achieved = Achieved::of(&self.pairs(stand, stack)?);
             if row.achieved.as_ref().is_some_and(|a| !a.moves) {
                 row.outcome = Outcome::Skipped("the fault moves neither throughput nor p99 here".to_string());
             }
@@ -275,18 +271,35 @@ impl Bench {
         })
     }
 
-    /// Good requests per second and p99 of each of some short loads.
-    fn loads(&self, stack: &Path) -> anyhow::Result<Vec<score::Load>> {
-        let load = || {
-            let mut prony = Command::new(&self.prony);
-            prony.arg("load").arg(stack).args(["--json", "--quiet", "-d", LOAD]);
-            let ended = run_limited(prony, &self.scratch.join("load"), STEP_MAX)?;
-            let said: Value = serde_json::from_str(&ended.stdout)
-                .with_context(|| format!("prony load: {}", last_line(&ended.stderr)))?;
-            let number = |path: &str| said.pointer(path).and_then(Value::as_f64).with_context(|| format!("no {path}"));
-            Ok(score::Load { good_per_s: number("/result/good_per_s")?, p99_us: number("/result/latency/p99_us")? })
-        };
-        (0..LOADS).map(|_| load()).collect()
+    /// Loads with the fault and straight after it without, on stacks that are brought up anew: so partners meet the same speed of
+    /// the machine, which a diagnosis lies too long between for. `stack` is up, with its fault.
+    fn pairs(
+        &self,
+        stand: &mut dyn case::Stand,
+        mut stack: PathBuf,
+    ) -> anyhow::Result<Vec<(score::Load, score::Load)>> {
+        let mut pairs = Vec::new();
+        loop {
+            self.load(&stack)?; // fills caches, and counts for nothing
+            let with = self.load(&stack)?;
+            pairs.push((with, self.load(&stand.mend()?)?));
+            if pairs.len() == PAIRS {
+                return Ok(pairs);
+            }
+            stand.down()?;
+            stack = stand.up(false)?.map_err(anyhow::Error::msg)?;
+        }
+    }
+
+    /// Good requests per second and p99 of a short load.
+    fn load(&self, stack: &Path) -> anyhow::Result<score::Load> {
+        let mut prony = Command::new(&self.prony);
+        prony.arg("load").arg(stack).args(["--json", "--quiet", "-d", LOAD]);
+        let ended = run_limited(prony, &self.scratch.join("load"), STEP_MAX)?;
+        let said: Value =
+            serde_json::from_str(&ended.stdout).with_context(|| format!("prony load: {}", last_line(&ended.stderr)))?;
+        let number = |path: &str| said.pointer(path).and_then(Value::as_f64).with_context(|| format!("no {path}"));
+        Ok(score::Load { good_per_s: number("/result/good_per_s")?, p99_us: number("/result/latency/p99_us")? })
     }
 }
 

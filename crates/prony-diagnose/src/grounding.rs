@@ -2,7 +2,7 @@
 //!
 //! It tests findings and ranks nothing. Invariant: a test that could not be made does not hold, and says why.
 
-use crate::cause::{Dose, FLAT, FULL_CPU, Finding, concurrency_elasticity, hosts_of};
+use crate::cause::{Dose, FLAT, FULL_CPU, Finding, concurrency_elasticity, gain_until_full, hosts_of};
 use crate::facts::Hop;
 use crate::verdict::figure;
 use prony_model::diagnosis::GroundingTest;
@@ -26,8 +26,8 @@ const HARDLY: f64 = 0.15;
 /// A sole bottleneck has an elasticity of 1 (methods.md). An interval that ends below this shows one limit among others. A
 /// guess: measured intervals of real limits are up to 0.25 wide to either side.
 const SOLE: f64 = 0.75;
-/// A host that uses less of full CPUs than this part of what the stack does is held against it all the same. A guess: a small user shows
-/// that they are full, not whose work fills them.
+/// A host that uses less of full CPUs than this part of what the stack does is held against it all the same, and so is who has less room
+/// to grow. A guess: a small user shows that they are full, not whose work fills them.
 const PART_MIN: f64 = 0.5;
 /// A host that uses so much of what the stack does on full CPUs fills them by itself. A guess.
 const FILLS: f64 = 0.8;
@@ -36,6 +36,8 @@ const REMOVAL_PART: f64 = 0.25;
 /// Part of the latency at p99 or p99.9 that a removal must take away at least, to count as what requests waited for. A guess: the p99 of
 /// short trials differs by up to 30 % from one to the next on a shared machine, and its mean over 5 pairs by half of that.
 const WAIT_GONE: f64 = 0.2;
+/// The same where throughput falls for sure, though not by [`HARM`]. A guess: most of the wait.
+const MOST_GONE: f64 = 0.5;
 /// Above such a ratio the stack served next to nothing as found. A guess.
 const FROM_NOTHING: f64 = 100.0;
 /// A predicted gain below this is too small for its absence to speak against the cause. A guess: pairs detect about 5
@@ -138,10 +140,15 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
         | InterventionKind::KeepAlive
         | InterventionKind::Placebo => "with more connections, throughput followed by".to_string(),
     };
-    let detail = format!("{what} {}, 1 is expected", seen.text());
     let slowed = if intervention.what == InterventionKind::Cpu { Some(hop.other(&intervention.target)) } else { None };
-    let expected = slowed.map_or(1.0, |slowed| part_of_full_cpus(&slowed));
-    if seen.follows() {
+    let growth = match intervention.what {
+        InterventionKind::Concurrency => growth_until_full(hop, intervention.dose),
+        _ => 1.0,
+    };
+    let wanted = if growth < 1.0 { format!("{growth:.2} until a CPU is full") } else { "1".to_string() };
+    let detail = format!("{what} {}, {wanted} is expected", seen.text());
+    let expected = slowed.map_or(growth, |slowed| part_of_full_cpus(&slowed));
+    if seen.low > 0.0 && seen.value >= FOLLOWS * growth {
         Response::Follows(detail)
     } else if slowed.is_some_and(|slowed| goes_by_the_clock(&slowed, &seen)) {
         Response::Unclear(format!("{detail}; but it fills its CPUs, and some of its work may go by the clock"))
@@ -150,6 +157,12 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
     } else {
         Response::Unclear(detail)
     }
+}
+
+/// What so many more connections bring where requests wait, as an elasticity: 1, or what it takes until a CPU is full, at least
+/// [`PART_MIN`].
+fn growth_until_full(hop: &Hop<'_>, more: f64) -> f64 {
+    gain_until_full(hop).map_or(1.0, |room| (room.ln_1p() / more.ln_1p()).clamp(PART_MIN, 1.0))
 }
 
 /// What mending a finding brings, relative.
@@ -271,7 +284,9 @@ fn removal(seen: &Seen, intervention: &Intervention, finding: &Finding) -> Respo
     if let Some((name, wait)) = &wait {
         detail.push_str(&format!(", latency at {name} by {}", wait.text()));
     }
-    if seen.low > 0.0 || (wait.is_some() && seen.high >= 0.0) {
+    // Who waited takes part again once nothing holds it: in a closed loop that may cost the others a little.
+    let is_worth_it = |gone: &Seen| seen.high >= 0.0 || (gone.high < -MOST_GONE && seen.high >= -HARM);
+    if seen.low > 0.0 || wait.is_some_and(|(_, gone)| is_worth_it(&gone)) {
         Response::Follows(detail)
     } else if (predicted >= GAIN_TO_SEE && seen.high < REMOVAL_PART * predicted) || seen.high < -HARM {
         Response::Contradicts(detail)

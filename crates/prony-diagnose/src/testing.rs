@@ -302,6 +302,7 @@ impl Lab {
         let cpu_us = self.generator * if level == 0 { 0.5e6 } else { 1e6 };
         let result = LoadResult {
             duration_s: 2.0,
+            intended: (rate.unwrap_or(self.x[level]) * 2.0) as u64,
             completed: (self.x[level] * 2.0) as u64,
             errors: ErrorCounts { status: (self.x[level] * 2.0 * self.failing) as u64, ..ErrorCounts::default() },
             statuses: self

@@ -1,6 +1,6 @@
-//! Control groups of a lab: one per host, with all of its server processes, for accounting, quota and memory. v1 and v2.
+//! Control groups of a lab: one per host, with all of its server processes, for accounting, quota, memory and disk. v1 and v2.
 //!
-//! On v2 the `cpu` and `memory` controllers are switched on for children of the root group and stay on: other groups may
+//! On v2 the `cpu`, `memory` and `io` controllers are switched on for children of the root group and stay on: other groups may
 //! use them by then.
 //! Invariant: nothing outside `prony-ID` is written, apart from these switches.
 
@@ -10,14 +10,15 @@ use crate::{LabError, LabId};
 use prony_model::Share;
 use prony_model::cgroup::{Hierarchy, Version};
 use std::fs::{File, OpenOptions};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 /// Length of a quota period. 100 ms is what the kernel, systemd and container engines use
 /// (Documentation/scheduler/sched-bwc.rst, `cpu.cfs_period_us`), so a throttled host waits as real ones do.
 const QUOTA_PERIOD_US: u64 = 100_000;
 
-/// Mount points of the hierarchies that hold `cpu`, `cpuacct` and `memory`: those of v1, or one of v2. Empty when there is
-/// none.
+/// Mount points of the hierarchies that hold `cpu`, `cpuacct`, `memory` and `blkio`: those of v1, or one of v2. Empty when there
+/// is none.
 pub(crate) fn hierarchies(mountinfo: &Path) -> Vec<PathBuf> {
     let text = std::fs::read_to_string(mountinfo).unwrap_or_default();
     with_cpu(&text, |v2| std::fs::read_to_string(v2.join("cgroup.controllers")).unwrap_or_default())
@@ -26,7 +27,7 @@ pub(crate) fn hierarchies(mountinfo: &Path) -> Vec<PathBuf> {
 fn with_cpu(text: &str, controllers_of: impl Fn(&Path) -> String) -> Vec<PathBuf> {
     let all = Hierarchy::all(text);
     let mut v1: Vec<PathBuf> = Vec::new();
-    for hierarchy in all.iter().filter(|h| ["cpu", "cpuacct", "memory"].iter().any(|c| h.is_v1_of(c))) {
+    for hierarchy in all.iter().filter(|h| ["cpu", "cpuacct", "memory", "blkio"].iter().any(|c| h.is_v1_of(c))) {
         let point = PathBuf::from(&hierarchy.point);
         if !v1.contains(&point) {
             v1.push(point);
@@ -80,7 +81,7 @@ pub(crate) fn make(ground: &Ground, id: &LabId, host: &str) -> Result<(), LabErr
             let on = file("read", &switch, std::fs::read_to_string(&switch))?;
             let offered = std::fs::read_to_string(parent.join("cgroup.controllers")).unwrap_or_default();
             let has = |list: &str, controller: &str| list.split_whitespace().any(|c| c == controller);
-            for controller in ["cpu", "memory"] {
+            for controller in ["cpu", "memory", "io"] {
                 if !has(&on, controller) && (controller == "cpu" || has(&offered, controller)) {
                     file("write", &switch, std::fs::write(&switch, format!("+{controller}")))?;
                 }
@@ -121,6 +122,27 @@ pub(crate) fn set_memory(ground: &Ground, id: &LabId, host: &str, mib: u32) -> R
     }
     let looked = format!("no memory.limit_in_bytes or memory.max in {}", reference(id, host));
     Err(LabError::NoCgroup { controller: "memory limit".to_string(), looked })
+}
+
+/// Limits how often a host's processes write to a disk, which is `MAJOR:MINOR`.
+pub(crate) fn set_disk_writes(
+    ground: &Ground,
+    id: &LabId,
+    host: &str,
+    disk: &str,
+    per_s: NonZeroU32,
+) -> Result<(), LabError> {
+    for group in groups(ground, id, host) {
+        let (v1, v2) = (group.join("blkio.throttle.write_iops_device"), group.join("io.max"));
+        if v1.exists() {
+            return file("write", &v1, std::fs::write(&v1, format!("{disk} {per_s}")));
+        }
+        if v2.exists() {
+            return file("write", &v2, std::fs::write(&v2, format!("{disk} wiops={per_s}")));
+        }
+    }
+    let looked = format!("no blkio.throttle.write_iops_device or io.max in {}", reference(id, host));
+    Err(LabError::NoCgroup { controller: "disk limit".to_string(), looked })
 }
 
 /// `cgroup.procs` of a host's groups, open for writing: who writes 0 there joins.
@@ -166,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_the_quota_of_v2() {
+    fn writes_the_limits_of_v2() {
         let tmp = tempfile::tempdir().unwrap();
         let root = tmp.path().to_path_buf();
         let ground = Ground {
@@ -186,5 +208,10 @@ mod tests {
         std::fs::write(&max, "max 100000").unwrap();
         set_quota(&ground, &id, "lb", Share(0.4)).unwrap();
         assert_eq!(std::fs::read_to_string(&max).unwrap(), "40000 100000");
+        let (disk, per_s) = (root.join("prony-00aa/lb/io.max"), NonZeroU32::new(50).unwrap());
+        assert!(set_disk_writes(&ground, &id, "lb", "8:0", per_s).unwrap_err().to_string().contains("io.max"));
+        std::fs::write(&disk, "").unwrap();
+        set_disk_writes(&ground, &id, "lb", "8:0", per_s).unwrap();
+        assert_eq!(std::fs::read_to_string(&disk).unwrap(), "8:0 wiops=50");
     }
 }

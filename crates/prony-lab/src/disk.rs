@@ -1,6 +1,6 @@
 //! Disks of a lab: what is mounted where the logs of a host lie, and taking it away again.
 //!
-//! Nothing but logs lies there. Invariant: whatever is mounted stands below the log folder of its lab, so it is found by its
+//! Nothing but logs lies there, what a database writes at each commit among them. Invariant: whatever is mounted stands below the log folder of its lab, so it is found by its
 //! place, also when the lab was killed and its state file is gone.
 
 use crate::error::file;
@@ -8,10 +8,11 @@ use crate::plan::{Plan, PlannedHost};
 use crate::state::{State, Thing, make_folder};
 use crate::tool;
 use crate::traces::{Ground, netns_name};
-use crate::{LabError, LabId};
+use crate::{LabError, LabId, cgroup};
 use prony_model::lab::LogDisk;
 use prony_tool::{MKFS_EXT4, MOUNT, UMOUNT};
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -82,6 +83,25 @@ pub(crate) fn attach(ground: &Ground, id: &LabId, host: &PlannedHost, state: &mu
             tool::run(MOUNT, &["--bind", &there.to_string_lossy(), &place], "")
         }
     }
+}
+
+/// Limits how often a host's processes write to the disk of its logs, where that is asked for.
+pub(crate) fn limit(ground: &Ground, id: &LabId, host: &PlannedHost) -> Result<(), LabError> {
+    let Some(per_s) = host.lab.disk_writes_per_s else { return Ok(()) };
+    let logs = ground.host_logs(id, &host.name);
+    let number = file("read", &logs, logs.metadata())?.dev();
+    let device = format!("/sys/dev/block/{}:{}", libc::major(number), libc::minor(number));
+    // A part of a disk has no limit of its own.
+    let whole = if Path::new(&device).join("partition").exists() { "../dev" } else { "dev" };
+    let Ok(disk) = std::fs::read_to_string(Path::new(&device).join(whole)) else {
+        let reason = format!(
+            "`disk_writes_per_s` of host `{}`: {} lies on no disk; log_disk = \"image\" gives it one",
+            host.name,
+            logs.display()
+        );
+        return Err(LabError::Stack { stack: host.name.clone(), reason });
+    };
+    cgroup::set_disk_writes(ground, id, &host.name, disk.trim(), per_s)
 }
 
 /// What is mounted for the hosts of a plan.

@@ -103,6 +103,8 @@ fn make(ground: &Ground, id: &LabId, plan: &Plan, state: &mut State, progress: &
         disk::attach(ground, id, host, state)?;
         progress(&format!("lab {}: starting the server of `{}`", id.as_str(), host.name));
         server::start(ground, id, host, state)?;
+        // A database is made by then: that alone would take minutes of a slow disk.
+        disk::limit(ground, id, host)?;
         if host.lab.neighbours.is_some() {
             let group = cgroup::neighbours(&host.name);
             state.add(Thing::Cgroup(cgroup::reference(id, &group)))?;

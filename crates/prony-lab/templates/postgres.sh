@@ -5,12 +5,14 @@ BIN=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
 DIR=@DIR@/pg
 USER_ID=$(id -u postgres 2>/dev/null || id -u nobody)
 GROUP_ID=$(id -g postgres 2>/dev/null || id -g nobody)
-mkdir -p "$DIR"
-chown "$USER_ID:$GROUP_ID" "$DIR"
+# The log that each commit writes lies with the other logs: that of a disk is what a commit waits for.
+WAL=@LOGS@/wal
+mkdir -p "$DIR" "$WAL"
+chown "$USER_ID:$GROUP_ID" "$DIR" "$WAL"
 as_server() { setpriv --reuid="$USER_ID" --regid="$GROUP_ID" --clear-groups "$@"; }
 cd "$DIR"
 # Nothing of the cluster is kept, so nothing has to reach the disk while it is made.
-as_server "$BIN/initdb" -D "$DIR/data" -U app -A trust -E UTF8 --locale=C.UTF-8 --no-sync >"$DIR/initdb.log"
+as_server "$BIN/initdb" -D "$DIR/data" -X "$WAL" -U app -A trust -E UTF8 --locale=C.UTF-8 --no-sync >"$DIR/initdb.log"
 cat >>"$DIR/data/postgresql.conf" <<END
 listen_addresses = '*'
 port = 5432

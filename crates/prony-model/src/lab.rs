@@ -8,6 +8,7 @@ use crate::cpus::CpuList;
 use crate::units::{BitRate, Nanos, Share};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 /// How a lab is built: its network, and for each host the address, the link, the limits and the server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -83,6 +84,9 @@ pub struct LabHost {
     /// The disk that its logs lie on; none: that of `/var/log`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_disk: Option<LogDisk>,
+    /// How often per second the host's processes may write to that disk; none: as often as it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_writes_per_s: Option<NonZeroU32>,
     /// The server that runs on it; none for the host of the generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<LabServer>,

@@ -74,6 +74,7 @@ export const phrases: Phrases = [
   ["with {} given less CPU, throughput followed by {} ({} to {}), 1 is expected", "减少 {} 的 CPU 时，吞吐量随之变化的比例为 {}（{} 至 {}），预期为 1"],
   ["with the link of {} made slower, throughput followed by {} ({} to {}), 1 is expected", "减慢 {} 的链路时，吞吐量随之变化的比例为 {}（{} 至 {}），预期为 1"],
   ["with more connections, throughput followed by {} ({} to {}), 1 is expected", "增加连接时，吞吐量随之变化的比例为 {}（{} 至 {}），预期为 1"],
+  ["with more connections, throughput followed by {} ({} to {}), {} until a CPU is full is expected", "增加连接时，吞吐量随之变化的比例为 {}（{} 至 {}），在某个 CPU 用满之前预期为 {}"],
   ["with more connections, throughput followed by {} ({} to {}), 0 is expected of a queue", "增加连接时，吞吐量随之变化的比例为 {}（{} 至 {}），排队时预期为 0"],
   ["throughput grows with connections by an elasticity of {}", "吞吐量随连接数增长，弹性为 {}"],
   ["with more connections throughput rose by an elasticity of {} ({} to {})", "增加连接时吞吐量上升，弹性为 {}（{} 至 {}）"],

@@ -2,7 +2,7 @@
 
 use crate::bench::{machine, median};
 use anyhow::Context as _;
-use prony_stats::unpaired;
+use prony_stats::paired;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
@@ -62,15 +62,16 @@ pub struct Load {
 pub struct Achieved {
     /// Relative gain in throughput.
     pub gain: f64,
-    /// Whether throughput or p99 differ beyond what loads of one state differ by: the 95 % interval of either leaves 0 out.
+    /// Whether throughput or p99 differ beyond what pairs differ by: the 95 % interval of either leaves 0 out.
     pub moves: bool,
 }
 
 impl Achieved {
-    /// None when a load served nothing.
-    pub fn of(with: &[Load], without: &[Load]) -> Option<Self> {
-        let values = |loads: &[Load], of: fn(&Load) -> f64| loads.iter().map(of).collect::<Vec<f64>>();
-        let effect = |of: fn(&Load) -> f64| unpaired::compare("", &values(with, of), &values(without, of));
+    /// From pairs of a load with the fault and one without. None when a load served nothing.
+    pub fn of(pairs: &[(Load, Load)]) -> Option<Self> {
+        let values =
+            |of: fn(&Load) -> f64| pairs.iter().map(|(with, without)| (of(with), of(without))).collect::<Vec<_>>();
+        let effect = |of: fn(&Load) -> f64| paired::compare("", &values(of));
         let (rps, p99) = (effect(|l| l.good_per_s), effect(|l| l.p99_us));
         let gain = rps.as_ref()?.effect;
         let moves = [rps, p99].into_iter().flatten().any(|e| e.low > 0.0 || e.high < 0.0);
@@ -412,11 +413,14 @@ median error of the predicted gain: 5 points, over 1 cases; of the throughput th
 
     #[test]
     fn a_fault_that_moves_nothing_is_seen() {
-        let loads = |rates: [f64; 4]| rates.map(|good_per_s| Load { good_per_s, p99_us: 1e6 / good_per_s }).to_vec();
-        let healthy = loads([1000.0, 1010.0, 990.0, 1005.0]);
-        let moved = Achieved::of(&loads([500.0, 505.0, 495.0, 502.0]), &healthy).unwrap();
+        let load = |good_per_s: f64| Load { good_per_s, p99_us: 1e6 / good_per_s };
+        let pairs = |with: [f64; 4], without: [f64; 4]| with.into_iter().zip(without).map(|(a, b)| (load(a), load(b)));
+        let of = |with, without| Achieved::of(&pairs(with, without).collect::<Vec<_>>());
+        // The machine gets slower, by as much as the fault costs.
+        let healthy = [1000.0, 800.0, 650.0, 500.0];
+        let moved = of([500.0, 405.0, 320.0, 252.0], healthy).unwrap();
         assert!(moved.moves && (moved.gain - 1.0).abs() < 0.01, "{moved:?}");
-        assert!(!Achieved::of(&loads([1002.0, 1007.0, 992.0, 1004.0]), &healthy).unwrap().moves);
-        assert_eq!(Achieved::of(&loads([0.0; 4]), &healthy), None);
+        assert!(!of([1002.0, 795.0, 652.0, 499.0], healthy).unwrap().moves);
+        assert_eq!(of([0.0; 4], healthy), None);
     }
 }

@@ -4,13 +4,14 @@
 //!
 //! ## What it sees
 //! Stretches of 50 ms or more in which the host sends nothing although it has requests: they lie unread there, or stay there most of
-//! their time while its processes are busy all the same.
+//! their time while its processes are busy all the same. Shorter pauses are seen by what they cost: a collector that stops the
+//! process has a good part of a full CPU.
 //!
 //! ## Why it limits
 //! Nothing is served in a pause, and what came in waits for its end: the tail of the response times is the pause.
 //!
 //! ## Evidence
-//! The share of the time that goes by in such stretches.
+//! The share of the time that goes by in such stretches, or the share of the CPU samples that are the collector's.
 //!
 //! ## What it is not
 //! A quota of CPU time that stops the processes: `cpu-quota-throttled`. Hosts behind or before it, which have nothing
@@ -56,11 +57,10 @@ const UNREAD: f64 = 0.3;
 /// Share of the time of requests that they stay at the hop, from which it has something to do at any moment. A guess.
 const STAYS: f64 = 0.5;
 
-/// Collectors by name: CPython, V8, Ruby, PHP, Go, .NET. The library of the Java runtime has the collectors in it, while code of
-/// the application runs outside of it.
-const COLLECTOR: Code = Code {
+/// Collectors that have the process for themselves until they are done, by name: CPython, Ruby, PHP.
+const STOPPING: Code = Code {
     work: "collecting garbage",
-    modules: &["libjvm.so", "libclrgc"],
+    modules: &[],
     functions: &[
         "gc_collect",
         "deduce_unreachable",
@@ -68,13 +68,25 @@ const COLLECTOR: Code = Code {
         "update_refs",
         "visit_decref",
         "visit_reachable",
-        "v8::internal::Scavenge",
-        "v8::internal::Mark",
-        "v8::internal::Sweep",
+        "dict_traverse",
+        "list_traverse",
+        "tupletraverse",
+        "subtype_traverse",
         "gc_mark",
         "gc_sweep",
         "gc_possible_root",
         "zend_gc_",
+    ],
+};
+/// Others, which do part of their work beside the process: V8, Go, .NET. The library of the Java runtime has the collectors in it,
+/// while code of the application runs outside of it.
+const OTHERS: Code = Code {
+    work: STOPPING.work,
+    modules: &["libjvm.so", "libclrgc"],
+    functions: &[
+        "v8::internal::Scavenge",
+        "v8::internal::Mark",
+        "v8::internal::Sweep",
         "runtime.gc",
         "runtime.scan",
         "runtime.grey",
@@ -82,6 +94,9 @@ const COLLECTOR: Code = Code {
         "SVR::gc_heap",
     ],
 };
+/// Share of CPU samples from which a collector that stops the process matters, however short each of its pauses. A guess: with the
+/// thresholds that runtimes ship, collecting takes a few percent.
+const COLLECTS_MUCH: f64 = 0.15;
 /// Functions without a name of these programs and libraries may be those of a collector.
 const RUNTIMES: [&str; 11] = [
     "[python",
@@ -100,13 +115,16 @@ const RUNTIMES: [&str; 11] = [
 /// A guess: in a pause it has the CPU for itself.
 const COLLECTS_MIN: f64 = 0.3;
 
+const REMEDY: &str =
+    "another collector or its settings, a smaller heap of long-lived objects, less garbage per request";
+
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if !runs_code(hop) {
         return does_not_apply(hop, "runs no code of the application");
     }
     let paused = Fact { unit: "share", ..Fact::across_levels(hop, LOOK_PAUSED.name, hop.look(&LOOK_PAUSED, "")?) };
     if paused.value < PAUSED {
-        return ruled_out(&paused, PAUSED, "guess", "it sends all the time");
+        return in_short_pauses(hop).unwrap_or_else(|| ruled_out(&paused, PAUSED, "guess", "it sends all the time"));
     }
     let rate = hop.fact("requests", "/s", |r| r.requests())?;
     if rate.value < RATE_MIN {
@@ -128,9 +146,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     let full = cpu_is_full(hop)?;
     if full && let Ok(profile) = Profile::of(hop) {
-        let collects = profile.share_in(&COLLECTOR) + profile.share_unnamed(&RUNTIMES);
+        let collects = profile.share_in(&STOPPING) + profile.share_in(&OTHERS) + profile.share_unnamed(&RUNTIMES);
         if collects < COLLECTS_MIN * paused.value {
-            let seen = profile.fact(COLLECTOR.work, collects);
+            let seen = profile.fact(STOPPING.work, collects);
             return ruled_out(&seen, COLLECTS_MIN * paused.value, "guess", "its CPU works on requests in the pauses");
         }
     }
@@ -144,11 +162,31 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .and(longest, "the longest of them")
         .and(Ok(unread.clone()), "requests lie unread")
         .and(Ok(busy.clone()), "what its processes use all the same")
-        .mend("another collector or its settings, a smaller heap of long-lived objects, less garbage per request", None)
+        .mend(REMEDY, None)
         .gaining(predicted_gain(hop, share))
         .rising(Ok(if unread.value < border { busy } else { unread }))
         .tested_by(dose)
         .fires()
+}
+
+/// Pauses that are each too short to be seen as a stretch without answers, by the part of a full CPU that a collector has; none when it
+/// has little, or was not seen.
+fn in_short_pauses(hop: &Hop<'_>) -> Option<Result<Judgement, Gap>> {
+    let profile = Profile::of(hop).ok()?;
+    let collects = profile.share_in(&STOPPING);
+    if collects < COLLECTS_MUCH || !cpu_is_full(hop).ok()? {
+        return None;
+    }
+    let share = profile.limit_share(collects).ok()?;
+    let part = collects * 100.0;
+    let claim = format!("{} collects garbage in {part:.0} % of its CPU time, and stands still meanwhile", hop.name);
+    let found = Finding::new(profile.fact(STOPPING.work, collects), COLLECTS_MUCH, "guess", &claim, share)
+        .and(profile.us_per_request(STOPPING.work, collects), "what it costs each request")
+        .mend(REMEDY, None)
+        .gaining(predicted_gain(hop, share))
+        .rising(profile.cpus(STOPPING.work, collects))
+        .tested_by(Dose::Cpu);
+    Some(found.fires())
 }
 
 #[cfg(test)]
@@ -198,6 +236,16 @@ mod tests {
         assert!(ran("[python3.11]", "python3.11") > 0.3, "a stripped runtime: it may be one");
         assert!(ran("GCTaskThread::run", "libjvm.so") > 0.3, "the library of a runtime");
         assert_eq!(ran("sha512_transform", "libcrypto.so.3"), 0.0, "long requests");
+        // Pauses that are too short to be seen as such.
+        let collects = |function: &'static str, share: f64, idle: f64| {
+            let cpu =
+                Lab::chain().cpu("0", 0.95 - idle, 0.03, 0.02).profiled("app", &[(function, "python3.11", share)]);
+            score(CAUSE.id, "app", &pausing(cpu, 0.02))
+        };
+        assert!(collects("dict_traverse", 0.3, 0.0) > 0.1, "a third of a full CPU");
+        assert!(collects("visit_decref", 0.151, 0.0) > 0.0 && collects("visit_decref", 0.149, 0.0) == 0.0, "border");
+        assert_eq!(collects("runtime.gcDrain", 0.3, 0.0), 0.0, "a collector that works beside the process");
+        assert_eq!(collects("dict_traverse", 0.3, 0.6), 0.0, "there is room");
         let run = Lab::chain().run();
         assert!(check(&Hop { run: &run, name: "app" }).is_err(), "no close look");
     }

@@ -1,0 +1,68 @@
+//! What answers to interventions mean.
+
+use super::*;
+use crate::facts::Hop;
+use crate::grounding::{Response, response};
+use crate::testing::finding;
+
+#[test]
+fn a_rate_at_random_is_held_when_what_came_due_was_served() {
+    let rate = Lab { rate: Some(1_800.0), x: [900.0, 1_780.0, 2_700.0], ..Lab::healthy().cpu("0", 0.1, 0.1, 0.05) };
+    let says = |due: u64| {
+        let mut run = rate.run();
+        run.trials.iter_mut().for_each(|trial| trial.result.intended = due);
+        diagnose(&run).verdict.summary
+    };
+    assert!(says(3_560).contains("the asked rate is held"), "{}", says(3_560));
+    assert!(says(3_600).contains("nothing is saturated"), "{}", says(3_600));
+}
+
+#[test]
+fn more_connections_bring_no_more_than_what_fills_the_cpus() {
+    let answer = |user: f64, elasticity: (f64, f64, f64)| {
+        let lab = Lab::healthy().throughput(6_000.0).cpu("0", user, 0.2, 0.1).cpu("1", user, 0.2, 0.1);
+        let lab = lab.per_second("s1", &TCP_RETRANSMITS, "", 182.0).per_second("lb", &TCP_RETRANSMITS, "", 226.0);
+        let lab = Lab { x: [3_000.0, 6_000.0, 8_000.0], ..lab };
+        let mut run = lab.run();
+        answered(&mut run, elasticity, (0.05, -0.1, 0.2));
+        response(&Hop { run: &run, name: "s1" }, &finding("packet-loss", "s1", &lab).unwrap())
+    };
+    let weak = (0.39, 0.07, 0.71);
+    assert!(matches!(answer(0.1, weak), Response::Unclear(_)), "{:?}", answer(0.1, weak));
+    assert!(matches!(answer(0.54, weak), Response::Follows(_)), "{:?}", answer(0.54, weak));
+    let nothing = (0.05, -0.1, 0.2);
+    assert!(matches!(answer(0.54, nothing), Response::Contradicts(_)), "{:?}", answer(0.54, nothing));
+}
+
+#[test]
+fn a_removal_that_takes_the_wait_of_few_requests_shows_in_the_tail() {
+    let backlog = Lab::healthy().throughput(5_390.0).per_second("s1", &TCP_LISTEN_OVERFLOWS, "", 37.3).per_second(
+        "lb",
+        &TCP_SYN_RETRANSMITS,
+        "",
+        33.8,
+    );
+    let response_at = |throughput: (f64, f64, f64), p99: Option<Bounded>, p999: Option<Bounded>| {
+        let mut run = backlog.run();
+        answered(&mut run, throughput, (0.0, -0.1, 0.1));
+        run.interventions.iter_mut().filter(|i| !i.control).for_each(|i| (i.p99, i.p999) = (p99, p999));
+        let hop = crate::facts::Hop { run: &run, name: "s1" };
+        let finding = crate::testing::finding("accept-queue-full", "s1", &backlog).unwrap();
+        response(&hop, &finding)
+    };
+    let response_of = |p99, p999| response_at((0.01, -0.02, 0.04), p99, p999);
+    let changed =
+        |value: f64, half: f64| Some(Bounded { value: Some(value), low: Some(value - half), high: Some(value + half) });
+    let gone = changed(-0.9, 0.05);
+    for (p99, p999) in [(gone, None), (changed(0.4, 0.2), gone)] {
+        assert!(matches!(response_of(p99, p999), Response::Follows(_)), "{:?}", response_of(p99, p999));
+    }
+    for small in [changed(-0.1, 0.05), changed(-0.5, 0.45), None] {
+        assert!(!matches!(response_of(small, small), Response::Follows(_)), "{:?}", response_of(small, small));
+    }
+    // Who waited for a second takes part again: more at once, and a little less for all.
+    let follows = |throughput, p999| matches!(response_at(throughput, None, p999), Response::Follows(_));
+    assert!(follows((-0.08, -0.1, -0.06), gone));
+    assert!(!follows((-0.08, -0.1, -0.06), changed(-0.4, 0.05)), "a part of the wait is not worth it");
+    assert!(!follows((-0.2, -0.25, -0.15), gone), "it costs too much");
+}
