@@ -35,7 +35,7 @@ const DIAGNOSE_MAX: Duration = Duration::from_secs(150);
 const STEP_MAX: Duration = Duration::from_secs(90);
 
 /// Pairs of a load with the fault and one without, straight after it: what the fault moves is told from them. A guess.
-const PAIRS: usize = 4;
+const PAIRS: usize = 6;
 
 /// Length of each. A guess: as long as a trial of an intervention, and more for the slow stacks with a database.
 const LOAD: &str = "2s";
@@ -240,7 +240,7 @@ impl Bench {
         if self.loads && truth.kind != "healthy" {
             row.achieved = Achieved::of(&self.pairs(stand, stack)?);
             if row.achieved.as_ref().is_some_and(|a| !a.moves) {
-                row.outcome = Outcome::Skipped("the fault moves neither throughput nor p99 here".to_string());
+                row.outcome = Outcome::Skipped("the fault moves neither throughput nor the tail here".to_string());
             }
         }
         Ok(())
@@ -299,7 +299,11 @@ impl Bench {
         let said: Value =
             serde_json::from_str(&ended.stdout).with_context(|| format!("prony load: {}", last_line(&ended.stderr)))?;
         let number = |path: &str| said.pointer(path).and_then(Value::as_f64).with_context(|| format!("no {path}"));
-        Ok(score::Load { good_per_s: number("/result/good_per_s")?, p99_us: number("/result/latency/p99_us")? })
+        Ok(score::Load {
+            good_per_s: number("/result/good_per_s")?,
+            p99_us: number("/result/latency/p99_us")?,
+            p999_us: number("/result/latency/p999_us")?,
+        })
     }
 }
 
