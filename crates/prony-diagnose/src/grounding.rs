@@ -141,10 +141,8 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
         | InterventionKind::Placebo => "with more connections, throughput followed by".to_string(),
     };
     let slowed = if intervention.what == InterventionKind::Cpu { Some(hop.other(&intervention.target)) } else { None };
-    let growth = match intervention.what {
-        InterventionKind::Concurrency => growth_until_full(hop, intervention.dose),
-        _ => 1.0,
-    };
+    let is_growth = intervention.what == InterventionKind::Concurrency;
+    let growth = if is_growth { growth_until_full(hop, intervention.dose) } else { 1.0 };
     let wanted = if growth < 1.0 { format!("{growth:.2} until a CPU is full") } else { "1".to_string() };
     let detail = format!("{what} {}, {wanted} is expected", seen.text());
     let expected = slowed.map_or(growth, |slowed| part_of_full_cpus(&slowed));
@@ -391,6 +389,9 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
     // How far its test moved throughput, as a logarithm. A remedy's effect is told as a gain, a dose's as an elasticity.
     let dose = test_of_suspect.filter(|i| !i.what.is_removal()).map(|i| i.dose);
     let moved = dose.map_or(suspect.ln_1p(), |dose| suspect * dose);
+    // Where throughput did not rise, its remedy shows in the wait, and that is what its control must be far below.
+    let by_wait = test_of_suspect.filter(|i| i.low.is_some_and(|low| low <= 0.0)).and_then(wait_gone);
+    let moved = by_wait.map_or(moved, |(_, gone)| moved.max(-gone.value.ln_1p()));
     let needs_control = finding.dose != Dose::Concurrency;
     let tested = finding.dose.tested_host(hop);
     let others = tests_done(hop.run).filter(|i| i.target != hop.name && i.target != tested);

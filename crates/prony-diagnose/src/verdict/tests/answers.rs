@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::facts::Hop;
-use crate::grounding::{Response, response};
+use crate::grounding::{Response, is_answered, response};
 use crate::testing::finding;
 
 #[test]
@@ -60,6 +60,13 @@ fn a_removal_that_takes_the_wait_of_few_requests_shows_in_the_tail() {
     for small in [changed(-0.1, 0.05), changed(-0.5, 0.45), None] {
         assert!(!matches!(response_of(small, small), Response::Follows(_)), "{:?}", response_of(small, small));
     }
+    let answers = |p999: Option<Bounded>| {
+        let mut run = backlog.run();
+        answered(&mut run, (-0.08, -0.13, -0.04), (-0.03, -0.06, -0.001));
+        run.interventions.iter_mut().filter(|i| !i.control).for_each(|i| i.p999 = p999);
+        is_answered(&Hop { run: &run, name: "s1" }, &finding("accept-queue-full", "s1", &backlog).unwrap())
+    };
+    assert!(answers(gone) && !answers(None), "a control that moves a little is nothing beside a wait that is gone");
     // Who waited for a second takes part again: more at once, and a little less for all.
     let follows = |throughput, p999| matches!(response_at(throughput, None, p999), Response::Follows(_));
     assert!(follows((-0.08, -0.1, -0.06), gone));
