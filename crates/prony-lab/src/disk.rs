@@ -1,7 +1,7 @@
-//! Disks of a lab: what is mounted where the logs of a host lie, and taking it away again.
+//! Disks of a lab: what is mounted where the logs of a host lie, how fast it is, and taking it away again.
 //!
-//! Nothing but logs lies there, what a database writes at each commit among them. Invariant: whatever is mounted stands below the log folder of its lab, so it is found by its
-//! place, also when the lab was killed and its state file is gone.
+//! Nothing but logs lies there, what a database writes at each commit among them. Invariant: whatever is mounted stands below the
+//! log folder of its lab, so it is found by its place, also when the lab was killed and its state file is gone.
 
 use crate::error::file;
 use crate::plan::{Plan, PlannedHost};
