@@ -291,7 +291,7 @@ impl Bench {
         }
     }
 
-    /// Good requests per second and p99 of a short load.
+    /// Good requests per second and the tail of a short load.
     fn load(&self, stack: &Path) -> anyhow::Result<score::Load> {
         let mut prony = Command::new(&self.prony);
         prony.arg("load").arg(stack).args(["--json", "--quiet", "-d", LOAD]);

@@ -76,7 +76,11 @@ impl Seen {
     }
     /// Whether throughput followed.
     fn follows(&self) -> bool {
-        self.low > 0.0 && self.value >= FOLLOWS
+        self.follows_as(1.0)
+    }
+    /// The same where not 1 is expected of a sole limit.
+    fn follows_as(&self, expected: f64) -> bool {
+        self.low > 0.0 && self.value >= FOLLOWS * expected
     }
     fn covers_zero(&self) -> bool {
         self.low <= 0.0 && self.high >= 0.0
@@ -146,7 +150,7 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
     let wanted = if growth < 1.0 { format!("{growth:.2} until a CPU is full") } else { "1".to_string() };
     let detail = format!("{what} {}, {wanted} is expected", seen.text());
     let expected = slowed.map_or(growth, |slowed| part_of_full_cpus(&slowed));
-    if seen.low > 0.0 && seen.value >= FOLLOWS * growth {
+    if seen.follows_as(growth) {
         Response::Follows(detail)
     } else if slowed.is_some_and(|slowed| goes_by_the_clock(&slowed, &seen)) {
         Response::Unclear(format!("{detail}; but it fills its CPUs, and some of its work may go by the clock"))

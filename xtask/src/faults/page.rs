@@ -37,8 +37,8 @@ fn about() -> String {
     format!(
         "Each case is a stack of real servers with one planted fault (or none), whose truth is known. `prony diagnose` is called \
          as a user would call it. A verdict is right when its cause and its host are. A case counts only if its fault moves \
-         throughput, p99 or p99.9 beyond the 95 % interval of {} pairs of a load with it and one straight after, without it, where that was measured. \
-         *Grounded*: structure, deviation, order and the response to an intervention agree; nobody intervenes by watching alone, so \
+         throughput, p99 or p99.9 beyond the 95 % interval of {} pairs of a load with it and one straight after, without it, where \
+         that was measured. *Grounded*: structure, deviation, order and the response to an intervention agree; nobody intervenes by watching alone, so \
          nothing is grounded there. \
          *Gain*: what prony predicted that mending the cause would bring, and what mending it brought. The last two columns are two \
          simple methods on the same record: alarms with the thresholds that monitoring tools ship, and the counter whose rank goes with \
