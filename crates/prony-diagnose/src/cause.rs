@@ -320,15 +320,25 @@ const LEAST_GROWTH: f64 = 0.5;
 /// (docs/diagnosis-score.md, two machines).
 const COST_WHEN_FULL: f64 = 0.6;
 
-/// Elasticity of throughput to connections between the levels at and beyond; none in open loop.
+/// Elasticity of throughput to connections between the levels at and beyond, at equal speed of the machine; none in open loop.
 pub fn concurrency_elasticity(hop: &Hop<'_>) -> Option<f64> {
     let (at, beyond) = (hop.at(Level::At).ok()?, hop.at(Level::Beyond).ok()?);
     if at.trial.plan.rate.is_some() || beyond.trial.plan.rate.is_some() {
         return None;
     }
     let more = f64::from(beyond.trial.plan.connections) / f64::from(at.trial.plan.connections);
-    let gain = beyond.throughput().ok()? / at.throughput().ok()?;
+    let gain = beyond.throughput().ok()? / at.throughput().ok()? * slower_beyond(hop).unwrap_or(1.0);
     (more > 1.0).then(|| gain.ln() / more.ln())
+}
+
+/// How much longer the fullest CPUs of the path took for a piece of work beyond the limit than at it: throughput of full CPUs goes with
+/// their speed, which shared machines change from trial to trial. None where no CPUs are full, so that throughput goes by something else.
+fn slower_beyond(hop: &Hop<'_>) -> Option<f64> {
+    let busy = |h: &Hop<'_>| h.at(Level::At).and_then(|r| r.cpu()).map_or(0.0, |cpu| cpu.busy_share());
+    let fullest =
+        Hop::path(hop.run).into_iter().max_by(|a, b| busy(a).total_cmp(&busy(b))).filter(|h| busy(h) >= FULL_CPU)?;
+    let piece_us = |level| hop.run.piece_us(fullest.name, hop.run.level(level)?.window);
+    Some(piece_us(Level::Beyond)? / piece_us(Level::At)?)
 }
 
 /// Whether the hop's CPUs are full at the level `at`, by their counters, or because throughput followed when they were slowed.
@@ -425,6 +435,23 @@ pub fn predicted_gain(hop: &Hop<'_>, share: f64) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::testing::Lab;
+    use prony_model::metric::{YARDSTICK_PIECES, YARDSTICK_TIME};
+
+    #[test]
+    fn a_machine_that_turns_faster_makes_no_room_for_more_connections() {
+        let lab = Lab { x: [6_000.0, 12_000.0, 14_400.0], ..Lab::healthy().throughput(12_000.0) };
+        let elasticity = |lab: &Lab| concurrency_elasticity(&Hop { run: &lab.run(), name: "s1" }).unwrap();
+        assert!((elasticity(&lab) - 1.2f64.log2()).abs() < 1e-9, "not known how fast it was");
+        let faster = lab.levels("lb", &YARDSTICK_PIECES, "0", [40.0, 40.0, 40.0]).levels(
+            "lb",
+            &YARDSTICK_TIME,
+            "0",
+            [60e-6 * 40.0, 60e-6 * 40.0, 50e-6 * 40.0],
+        );
+        assert!(elasticity(&faster).abs() < 1e-9, "1.2 times as fast, and as many requests: {}", elasticity(&faster));
+        let idle = faster.cpu("0", 0.4, 0.2, 0.1).cpu("1", 0.4, 0.2, 0.1);
+        assert!((elasticity(&idle) - 1.2f64.log2()).abs() < 1e-9, "a wait goes by no CPU's speed");
+    }
 
     #[test]
     fn gains_end_at_the_next_limit() {

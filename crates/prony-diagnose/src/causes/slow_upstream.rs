@@ -19,7 +19,8 @@
 //!
 //! ## What it is not
 //! A host whose CPU, quota or locks are busy: those have causes of their own. A queue for something that is full, there
-//! or further on (a pool, a database): then twice the connections bring no more throughput, while a mere wait lets them.
+//! or further on (a pool, a database): then twice the connections bring no more throughput at equal speed of the CPUs, while a mere
+//! wait lets them.
 //!
 //! ## Fix
 //! Mend or cache the wait; more requests at once where nothing is saturated.
