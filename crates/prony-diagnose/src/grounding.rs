@@ -387,7 +387,11 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
         Response::Contradicts(detail) | Response::NotTested(detail) => (false, false, detail),
     };
     // Of a queue 0 is expected, so it is no measure for its control.
-    let test_of_suspect = test_of(hop, finding).filter(|_| finding.dose != Dose::Queue);
+    let tested_by = test_of(hop, finding).filter(|_| finding.dose != Dose::Queue);
+    let by_more =
+        if is_open && !followed { tested_by.and_then(|i| follows_when_slowed_more(hop.run, i)) } else { None };
+    // What the answer rests on; its controls are held against that.
+    let test_of_suspect = by_more.or(tested_by);
     let measured = test_of_suspect.and_then(Seen::of);
     let suspect = measured.as_ref().map_or(1.0, |s| s.value.abs());
     // How far its test moved throughput, as a logarithm. A remedy's effect is told as a gain, a dose's as an elasticity.
@@ -433,9 +437,11 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
         detail = format!("{detail}; no control was made");
     }
     let quiet = quiet.iter().all(|still| *still) && !(quiet.is_empty() && needs_control);
-    let by_more = if is_open && !followed { follows_when_slowed_more(hop.run, test_of_suspect) } else { None };
     let by_dose = (followed || by_more.is_some()) && quiet;
-    detail.extend(by_more);
+    detail.extend(
+        by_more
+            .and_then(|i| Some(format!("; slowed by {:.0} % it followed by {}", i.dose * 100.0, Seen::of(i)?.text()))),
+    );
     let by_remedy = if is_open && !by_dose { remedy_alone(hop, finding, quiet) } else { None };
     let holds = by_dose || by_remedy.is_some();
     detail.extend(by_remedy);
@@ -462,11 +468,9 @@ fn stands_still(seen: &Seen, suspect: Option<&Seen>) -> bool {
     is_still || hardly_moves || is_far_less
 }
 
-/// What shows that throughput follows a suspect whose answer was too wide to tell: it did when it was slowed by more.
-fn follows_when_slowed_more(run: &Run, suspect: Option<&Intervention>) -> Option<String> {
-    let (harder, seen) = slowed_more(run, suspect?)?;
-    let text = || format!("; slowed by {:.0} % it followed by {}", harder.dose * 100.0, seen.text());
-    seen.follows().then(text)
+/// Where a suspect whose answer was too wide to tell was slowed by more, and throughput followed.
+fn follows_when_slowed_more<'a>(run: &'a Run, suspect: &Intervention) -> Option<&'a Intervention> {
+    slowed_more(run, suspect).filter(|(_, seen)| seen.follows()).map(|(harder, _)| harder)
 }
 
 /// The same thing slowed by more, as a further look.

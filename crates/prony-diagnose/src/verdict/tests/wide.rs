@@ -103,6 +103,21 @@ fn a_suspect_that_told_nothing_is_slowed_by_more_where_there_is_no_remedy() {
 }
 
 #[test]
+fn the_control_of_a_suspect_that_was_slowed_by_more_is_held_against_that() {
+    let grounded = |nothing| {
+        let mut run = Lab::healthy().cpu("1", 0.5, 0.3, 0.18).own("lb", 0.9).own("s1", 0.4).own("s2", 0.4).run();
+        run.stack.host.values_mut().for_each(|host| host.cpus = "0-1".parse().ok());
+        answered(&mut run, (0.53, -0.01, 1.07), nothing);
+        assert_eq!(run.interventions[1].what, InterventionKind::Placebo, "all share its CPUs");
+        assert!(!diagnose(&run).verdict.grounded);
+        answered(&mut run, (0.52, 0.37, 0.66), (0.0, 0.0, 0.0));
+        diagnose(&run).verdict.grounded
+    };
+    assert!(grounded((0.07, -0.05, 0.2)));
+    assert!(!grounded((0.12, -0.05, 0.3)), "nothing turned moved it by half as much");
+}
+
+#[test]
 fn a_stack_that_fails_is_said_to_fail() {
     let said = |lab: Lab| diagnose(&lab.run()).verdict.summary;
     let summary = said(Lab::healthy().failing(0.98));
