@@ -335,8 +335,8 @@ pub fn concurrency_elasticity(hop: &Hop<'_>) -> Option<f64> {
 /// their speed, which shared machines change from trial to trial. None where no CPUs are full, so that throughput goes by something else.
 fn slower_beyond(hop: &Hop<'_>) -> Option<f64> {
     let busy = |h: &Hop<'_>| h.at(Level::At).and_then(|r| r.cpu()).map_or(0.0, |cpu| cpu.busy_share());
-    let fullest =
-        Hop::path(hop.run).into_iter().max_by(|a, b| busy(a).total_cmp(&busy(b))).filter(|h| busy(h) >= FULL_CPU)?;
+    let full = Hop::path(hop.run).into_iter().filter(|h| busy(h) >= FULL_CPU);
+    let fullest = full.max_by(|a, b| busy(a).total_cmp(&busy(b)))?;
     let piece_us = |level| hop.run.piece_us(fullest.name, hop.run.level(level)?.window);
     Some(piece_us(Level::Beyond)? / piece_us(Level::At)?)
 }

@@ -438,10 +438,9 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
     }
     let quiet = quiet.iter().all(|still| *still) && !(quiet.is_empty() && needs_control);
     let by_dose = (followed || by_more.is_some()) && quiet;
-    detail.extend(
-        by_more
-            .and_then(|i| Some(format!("; slowed by {:.0} % it followed by {}", i.dose * 100.0, Seen::of(i)?.text()))),
-    );
+    if let (Some(harder), Some(seen)) = (by_more, &measured) {
+        detail.push_str(&format!("; slowed by {:.0} % it followed by {}", harder.dose * 100.0, seen.text()));
+    }
     let by_remedy = if is_open && !by_dose { remedy_alone(hop, finding, quiet) } else { None };
     let holds = by_dose || by_remedy.is_some();
     detail.extend(by_remedy);
