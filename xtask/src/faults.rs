@@ -118,7 +118,7 @@ pub fn run(root: &Path, args: &FaultsArgs) -> anyhow::Result<()> {
                 continue;
             }
             eprintln!("{} ({repeat} of {}) ...", case.name, args.repeat.max(1));
-            let row = bench.row(case, &mut Random::new(asked.drawn_by()));
+            let row = bench.row(case, repeat, &mut Random::new(asked.drawn_by()));
             eprintln!("{} -> {} ({} at {})", case.name, row.outcome, row.verdict, row.hop);
             rows.push(match &kept {
                 Some(kept) => kept.add(asked, row)?,
@@ -162,7 +162,7 @@ fn folders(root: &Path, asked: &[PathBuf]) -> Vec<PathBuf> {
 pub fn scored_runs(root: &Path, cases: &[PathBuf]) -> anyhow::Result<Vec<(String, Truth, prony_model::Run)>> {
     let mut runs = Vec::new();
     for case in find_cases(&folders(root, cases), &[])? {
-        let record = record_of(&scratch(), &case.name, false);
+        let record = scratch().join(format!("{}.prony", stem(&case.name, 1, false)));
         if let (Ok(truth), true) = (case.truth, record.is_file()) {
             let run = prony_record::read(&record).with_context(|| record.display().to_string())?;
             runs.push((case.name, truth, run));
@@ -171,8 +171,10 @@ pub fn scored_runs(root: &Path, cases: &[PathBuf]) -> anyhow::Result<Vec<(String
     Ok(runs)
 }
 
-fn record_of(scratch: &Path, case: &str, healthy: bool) -> PathBuf {
-    scratch.join(if healthy { format!("{case}-healthy.prony") } else { format!("{case}.prony") })
+/// What the files of a diagnosis are named after. Each repeat has its own, so that one that went wrong can be looked into.
+fn stem(case: &str, repeat: u32, healthy: bool) -> String {
+    let healthy = if healthy { "-healthy" } else { "" };
+    if repeat == 1 { format!("{case}{healthy}") } else { format!("{case}{healthy}-{repeat}") }
 }
 
 /// The cases of all folders, in order of name.
@@ -198,7 +200,7 @@ struct Bench {
 
 impl Bench {
     /// Runs one case from up to down.
-    fn row(&self, case: &Case, random: &mut Random) -> Row {
+    fn row(&self, case: &Case, repeat: u32, random: &mut Random) -> Row {
         let truth = match &case.truth {
             Ok(truth) => truth,
             Err(e) => return Row::new(case.name.clone(), &Default::default(), Outcome::Failed(e.clone())),
@@ -212,7 +214,7 @@ impl Bench {
             }
         };
         row.magnitudes = stand.magnitudes();
-        if let Err(e) = self.diagnose(&mut *stand, truth, &mut row) {
+        if let Err(e) = self.diagnose(&mut *stand, repeat, truth, &mut row) {
             row.outcome = Outcome::Failed(format!("{e:#}"));
         }
         if let Err(e) = stand.down() {
@@ -221,7 +223,7 @@ impl Bench {
         row
     }
 
-    fn diagnose(&self, stand: &mut dyn case::Stand, truth: &Truth, row: &mut Row) -> anyhow::Result<()> {
+    fn diagnose(&self, stand: &mut dyn case::Stand, repeat: u32, truth: &Truth, row: &mut Row) -> anyhow::Result<()> {
         let stack = match stand.up(self.healthy)? {
             Ok(stack) => stack,
             Err(reason) => {
@@ -230,8 +232,9 @@ impl Bench {
             }
         };
         let begun = Instant::now();
-        let record = record_of(&self.scratch, &row.case, self.healthy);
-        let answer = self.ask(&stack, &record, row)?;
+        let stem = stem(&row.case, repeat, self.healthy);
+        let record = self.scratch.join(format!("{stem}.prony"));
+        let answer = self.ask(&stack, &record, &stem)?;
         row.seconds = begun.elapsed().as_secs_f64();
         row.judge(truth, &answer, self.healthy)?;
         let run = prony_record::read(&record).with_context(|| record.display().to_string())?;
@@ -247,19 +250,19 @@ impl Bench {
     }
 
     /// `prony diagnose --json` of a stack.
-    fn ask(&self, stack: &Path, record: &Path, row: &Row) -> anyhow::Result<Value> {
+    fn ask(&self, stack: &Path, record: &Path, stem: &str) -> anyhow::Result<Value> {
         std::fs::remove_file(record).ok();
         let mut prony = Command::new(&self.prony);
         prony.arg("diagnose").arg(stack).arg("--json").arg("--record").arg(record);
         if self.passive {
             prony.arg("--passive");
         }
-        let ended = run_limited(prony, &self.scratch.join(format!("{}.diagnose", row.case)), DIAGNOSE_MAX)?;
+        let ended = run_limited(prony, &self.scratch.join(format!("{stem}.diagnose")), DIAGNOSE_MAX)?;
         if ended.status.is_none() {
             // It may have been stopped in the middle of an intervention.
             let mut undo = Command::new(&self.prony);
             undo.arg("undo");
-            run_limited(undo, &self.scratch.join(format!("{}.undo", row.case)), STEP_MAX)?;
+            run_limited(undo, &self.scratch.join(format!("{stem}.undo")), STEP_MAX)?;
             bail!("no verdict within {} s", DIAGNOSE_MAX.as_secs());
         }
         serde_json::from_str(&ended.stdout).with_context(|| {
@@ -337,7 +340,7 @@ mod tests {
     fn outcome(up: &str, prony: &str) -> String {
         let folder = tempfile::tempdir().unwrap();
         let (bench, case) = bench(folder.path(), up, prony);
-        let row = bench.row(&case, &mut Random::new(1));
+        let row = bench.row(&case, 1, &mut Random::new(1));
         let printed = std::fs::read_to_string(folder.path().join("scratch/quota.up.out")).unwrap();
         assert!(printed.is_empty() || printed.starts_with('{'), "what `up` printed can be read afterwards: {printed}");
         let downs = std::fs::read_to_string(folder.path().join("downs")).unwrap_or_default();
@@ -366,5 +369,17 @@ mod tests {
         assert_eq!(outcome("echo 'no netns' >&2; exit 1", "true"), "failed: `up` ended with Some(1): no netns");
         let unknown = UP.replace("\"load\": {}", "\"load\": {\"websocket\": true}");
         assert_eq!(outcome(&unknown, "true"), "skipped: needs `load.websocket`");
+    }
+
+    #[test]
+    fn each_repeat_leaves_its_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let (bench, case) = bench(folder.path(), UP, r#"echo "$2" > "$5""#);
+        for repeat in [1, 2] {
+            bench.row(&case, repeat, &mut Random::new(1));
+        }
+        for record in ["quota.prony", "quota-2.prony"] {
+            assert!(folder.path().join("scratch").join(record).is_file(), "{record}");
+        }
     }
 }

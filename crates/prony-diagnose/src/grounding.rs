@@ -380,68 +380,103 @@ fn order(finding: &Finding) -> GroundingTest {
     )
 }
 
-fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
-    let (followed, is_open, mut detail) = match response(hop, finding) {
-        Response::Follows(detail) => (true, true, detail),
-        Response::Unclear(detail) => (false, true, detail),
-        Response::Contradicts(detail) | Response::NotTested(detail) => (false, false, detail),
-    };
-    // Of a queue 0 is expected, so it is no measure for its control.
-    let tested_by = test_of(hop, finding).filter(|_| finding.dose != Dose::Queue);
-    let by_more =
-        if is_open && !followed { tested_by.and_then(|i| follows_when_slowed_more(hop.run, i)) } else { None };
-    // What the answer rests on; its controls are held against that.
-    let test_of_suspect = by_more.or(tested_by);
-    let measured = test_of_suspect.and_then(Seen::of);
-    let suspect = measured.as_ref().map_or(1.0, |s| s.value.abs());
-    // How far its test moved throughput, as a logarithm. A remedy's effect is told as a gain, a dose's as an elasticity.
-    let dose = test_of_suspect.filter(|i| !i.what.is_removal()).map(|i| i.dose);
-    let moved = dose.map_or(suspect.ln_1p(), |dose| suspect * dose);
-    // Where throughput did not rise, its remedy shows in the wait, and that is what its control must be far below.
-    let by_wait = test_of_suspect.filter(|i| i.low.is_some_and(|low| low <= 0.0)).and_then(wait_gone);
-    let moved = by_wait.map_or(moved, |(_, gone)| moved.max(-gone.value.ln_1p()));
-    let needs_control = finding.dose != Dose::Concurrency;
-    let tested = finding.dose.tested_host(hop);
-    let others = tests_done(hop.run).filter(|i| i.target != hop.name && i.target != tested);
-    let mut quiet = Vec::new();
-    for (control, seen) in others.filter_map(|i| Some((i, Seen::of(i)?))) {
-        let still = match control.what {
+/// What the test of a finding's own resource showed.
+struct Suspect<'a> {
+    /// Whether throughput followed its first dose.
+    followed: bool,
+    /// Whether nothing contradicts it, so that a further look may still tell.
+    is_open: bool,
+    /// The greater dose that throughput followed where the first was too wide to tell.
+    by_more: Option<&'a Intervention>,
+    /// What the dose that counts showed, which controls are held against.
+    seen: Option<Seen>,
+    /// Whether it was slowed, not mended.
+    is_dosed: bool,
+    /// How far that moved throughput, or the wait, as a logarithm.
+    moved: f64,
+    detail: String,
+}
+
+impl<'a> Suspect<'a> {
+    fn of(hop: &Hop<'a>, finding: &Finding) -> Self {
+        let (followed, is_open, detail) = match response(hop, finding) {
+            Response::Follows(detail) => (true, true, detail),
+            Response::Unclear(detail) => (false, true, detail),
+            Response::Contradicts(detail) | Response::NotTested(detail) => (false, false, detail),
+        };
+        // Of a queue 0 is expected, so it is no measure for its control.
+        let first = test_of(hop, finding).filter(|_| finding.dose != Dose::Queue);
+        let by_more =
+            if is_open && !followed { first.and_then(|i| follows_when_slowed_more(hop.run, i)) } else { None };
+        let counts = by_more.or(first);
+        let seen = counts.and_then(Seen::of);
+        // A remedy's effect is told as a gain, a dose's as an elasticity.
+        let dose = counts.filter(|i| !i.what.is_removal()).map(|i| i.dose);
+        let effect = seen.as_ref().map_or(1.0, |s| s.value.abs());
+        let moved = dose.map_or(effect.ln_1p(), |dose| effect * dose);
+        // Where throughput did not rise, its remedy shows in the wait, and that is what its control must be far below.
+        let by_wait = counts.filter(|i| i.low.is_some_and(|low| low <= 0.0)).and_then(wait_gone);
+        let moved = by_wait.map_or(moved, |(_, gone)| moved.max(-gone.value.ln_1p()));
+        Self { followed, is_open, by_more, seen, is_dosed: dose.is_some(), moved, detail }
+    }
+
+    /// Whether a control stood still beside it.
+    fn leaves_still(&self, control: &Intervention, seen: &Seen) -> bool {
+        match control.what {
             // A remedy's own placebo stands still like any control; the other one by what the suspect moved.
             InterventionKind::Placebo => {
-                moves_nothing(&seen, moved) || (dose.is_none() && seen.covers_zero() && seen.value.abs() < STANDS_STILL)
+                let is_still = !self.is_dosed && seen.covers_zero() && seen.value.abs() < STANDS_STILL;
+                is_still || moves_nothing(seen, self.moved)
             }
             InterventionKind::Cpu
             | InterventionKind::LinkRate { .. }
             | InterventionKind::Concurrency
             | InterventionKind::Rate
             | InterventionKind::KeepAlive
-            | InterventionKind::Removal { .. } => stands_still(&seen, measured.as_ref()),
-        };
+            | InterventionKind::Removal { .. } => stands_still(seen, self.seen.as_ref()),
+        }
+    }
+}
+
+/// Whether all controls stood still beside a suspect, and what each did. None where there was none.
+fn controls(hop: &Hop<'_>, finding: &Finding, suspect: &Suspect<'_>) -> (Option<bool>, String) {
+    let tested = finding.dose.tested_host(hop);
+    let others = tests_done(hop.run).filter(|i| i.target != hop.name && i.target != tested);
+    let (mut all_still, mut detail) = (None, String::new());
+    for (control, seen) in others.filter_map(|i| Some((i, Seen::of(i)?))) {
+        let is_still = suspect.leaves_still(control, &seen);
         // A host that was suspected first and stood still is a control as good as any; one that moved was no control.
-        let is_control = control.control || (still && control.what == InterventionKind::Cpu);
-        if !is_control {
+        if !control.control && !(is_still && control.what == InterventionKind::Cpu) {
             continue;
         }
-        let verdict = match still {
+        let verdict = match is_still {
             true if seen.value < STANDS_STILL => "it stood still, as it should",
             true => "far less, as it should",
             false => "it should have stood still",
         };
         let what = if control.what == InterventionKind::Placebo { "nothing turned" } else { &control.target };
-        detail = format!("{detail}; control {what}: {}, {verdict}", seen.text());
-        let harder = if still { None } else { still_when_slowed_more(hop.run, control) };
-        quiet.push(still || harder.is_some());
+        detail.push_str(&format!("; control {what}: {}, {verdict}", seen.text()));
+        let harder = if is_still { None } else { still_when_slowed_more(hop.run, control) };
+        all_still = Some(all_still.unwrap_or(true) && (is_still || harder.is_some()));
         detail.extend(harder);
     }
-    if quiet.is_empty() && needs_control {
-        detail = format!("{detail}; no control was made");
+    (all_still, detail)
+}
+
+fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
+    let suspect = Suspect::of(hop, finding);
+    let (all_still, of_controls) = controls(hop, finding, &suspect);
+    let needs_control = finding.dose != Dose::Concurrency;
+    let quiet = all_still.unwrap_or(!needs_control);
+    let mut detail = suspect.detail + &of_controls;
+    if all_still.is_none() && needs_control {
+        detail.push_str("; no control was made");
     }
-    let quiet = quiet.iter().all(|still| *still) && !(quiet.is_empty() && needs_control);
-    let by_dose = (followed || by_more.is_some()) && quiet;
-    if let (Some(harder), Some(seen)) = (by_more, &measured) {
+    let by_dose = (suspect.followed || suspect.by_more.is_some()) && quiet;
+    if let (Some(harder), Some(seen)) = (suspect.by_more, &suspect.seen) {
         detail.push_str(&format!("; slowed by {:.0} % it followed by {}", harder.dose * 100.0, seen.text()));
     }
-    let by_remedy = if is_open && !by_dose { remedy_alone(hop, finding, quiet) } else { None };
+    let by_remedy = if suspect.is_open && !by_dose { remedy_alone(hop, finding, quiet) } else { None };
     let holds = by_dose || by_remedy.is_some();
     detail.extend(by_remedy);
     detail.extend(together(hop.run));
