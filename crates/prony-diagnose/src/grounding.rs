@@ -446,7 +446,8 @@ fn controls(hop: &Hop<'_>, finding: &Finding, suspect: &Suspect<'_>) -> (Option<
     for (control, seen) in others.filter_map(|i| Some((i, Seen::of(i)?))) {
         let is_still = suspect.leaves_still(control, &seen);
         // A host that was suspected first and stood still is a control as good as any; one that moved was no control.
-        if !control.control && !(is_still && control.what == InterventionKind::Cpu) {
+        let is_control = control.control || (is_still && control.what == InterventionKind::Cpu);
+        if !is_control {
             continue;
         }
         let verdict = match is_still {
