@@ -431,6 +431,19 @@ pub fn predicted_gain(hop: &Hop<'_>, share: f64) -> Option<f64> {
     Some(gain_of_share(share, if full { gain_until_next_limit(hop) } else { gain_until_full(hop) }))
 }
 
+/// Gain from freeing a share of a hop's full CPUs, where hosts on other CPUs are relieved of the same work: up to where those are full.
+/// `freed` tells how many CPUs each host is freed of.
+pub fn gain_with_relief(hop: &Hop<'_>, share: f64, freed: impl Fn(&Hop<'_>) -> Option<f64>) -> f64 {
+    let room = |other: Hop<'_>| {
+        let cpu = other.at(Level::At).ok()?.cpu().ok()?;
+        let relief: f64 = hosts_of(hop).filter(|o| o.shares_cpu_with(&other)).filter_map(|o| freed(&o)).sum();
+        let busy = (cpu.total() - cpu.idle - relief).max(0.01 * cpu.total());
+        Some(cpu.total() / busy - 1.0)
+    };
+    let elsewhere = hosts_of(hop).filter(|other| !other.shares_cpu_with(hop));
+    gain_of_share(share, elsewhere.filter_map(room).reduce(f64::min))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,11 +27,14 @@
 //! %).
 
 use super::compression_cpu::dose;
-use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, predicted_gain, ruled_out};
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_with_relief, hosts_of, predicted_gain,
+    ruled_out,
+};
 use crate::facts::{Fact, Hop};
 use crate::profile::Profile;
-use prony_model::Gap;
 use prony_model::metric::LOOK_FILTER_RULES;
+use prony_model::{Gap, Level};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "packet-filter-tax",
@@ -107,6 +110,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     // Whose CPUs run most of it: slowing those tells, and they have the room that mending frees.
     let payer = most_by.map(|name| hop.other(name)).filter(|_| by_senders > by_itself).unwrap_or(*hop);
     let dose = dose(&payer)?;
+    let is_of_several = by_senders > 0.0 && cpu_is_full(&payer)?;
     let is_of_sender = dose == Dose::Cpu && payer.name != hop.name;
     let dose = if is_of_sender { Dose::CpuOf(payer.name.to_string()) } else { dose };
     finding
@@ -114,7 +118,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             "fewer rules, sets instead of lists, notrack for the service's port; no audit rules for system calls; no sniffer",
             None,
         )
-        .gaining(predicted_gain(&payer, share))
+        .gaining(if is_of_several { gain_of_all(hop, &payer, part) } else { predicted_gain(&payer, share) })
         .rising(profile.cpus("filters", part))
         .tested_by(dose)
         .fires()
@@ -122,6 +126,21 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 
 fn of_limit(hop: &Hop<'_>, work: &str, share: f64) -> Fact {
     Fact { unit: "share", ..Fact::across_levels(hop, &format!("share of the limit: {work}"), share) }
+}
+
+/// Gain where the CPUs of senders run the filters of a hop as well: every CPU is freed of what its own profile shows.
+fn gain_of_all(hop: &Hop<'_>, payer: &Hop<'_>, part: f64) -> Option<f64> {
+    let freed = |host: &Hop<'_>| {
+        let part = match host.look(&LOOK_FILTER_RULES, "") {
+            _ if host.name == hop.name => part,
+            Ok(0.0) => share_of_netfilter(&Profile::of(host).ok()?),
+            Ok(_) | Err(_) => return None,
+        };
+        Some(part * host.at(Level::At).ok()?.own_cpu().ok()?)
+    };
+    let on_its_cpus: f64 = hosts_of(hop).filter(|o| o.shares_cpu_with(payer)).filter_map(|o| freed(&o)).sum();
+    let share = on_its_cpus / payer.at(Level::At).ok()?.cpu().ok()?.total();
+    Some(gain_with_relief(payer, share, freed))
 }
 
 /// Share of the entry that has most below it.
@@ -214,6 +233,19 @@ mod tests {
         assert_eq!(dose, Dose::CpuOf("s1".to_string()), "so that one is slowed");
         assert_eq!(seen(0.0, 1000.0), (false, true));
         assert_eq!(seen(0.0, 0.0), (false, true), "rules of the older kind, or of a bridge between them");
+    }
+
+    #[test]
+    fn every_cpu_that_runs_the_rules_is_freed() {
+        let gain = |at_lb: f64| {
+            let lab = lab("nf_hook_slow", at_lb).cpu("1", 0.3, 0.4, 0.28).own("s1", 0.8);
+            let lab = lab.profiled("s1", &[]).gauge("s1", &PROFILE_TOTAL, "nf_hook_slow", 0.4);
+            let lab = lab.gauge("lb", &LOOK_FILTER_RULES, "", 1000.0).gauge("s1", &LOOK_FILTER_RULES, "", 0.0);
+            finding(CAUSE.id, "lb", &lab).unwrap().gain.unwrap()
+        };
+        let (little, much) = (gain(0.02), gain(0.3));
+        assert!(little < 0.1, "the CPU of lb stays full: {little}");
+        assert!((0.3..0.7).contains(&much), "it is freed as well: {much}");
     }
 
     proptest! {

@@ -28,7 +28,7 @@
 //! three or four to close).
 
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_of_share, knob,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_with_relief, knob,
     predicted_gain, ruled_out, work_share,
 };
 use crate::facts::{Hop, Reader};
@@ -143,19 +143,12 @@ fn gain(hop: &Hop<'_>, share: f64) -> Option<f64> {
     if !cpu_is_full(hop).ok()? {
         return predicted_gain(hop, share);
     }
-    let relieved = |server: &Hop<'_>| {
-        let at = server.at(Level::At).ok()?;
+    let servers = &hop.host()?.calls;
+    let freed = |host: &Hop<'_>| {
+        let at = host.at(Level::At).ok().filter(|_| servers.iter().any(|server| server == host.name))?;
         connection_cpu(&at, at.sum(&TCP_PASSIVE_OPENS).ok()? / at.requests().ok()?).ok()
     };
-    let servers: Vec<Hop<'_>> = hop.host()?.calls.iter().map(|name| hop.other(name)).collect();
-    let room = |other: Hop<'_>| {
-        let cpu = other.at(Level::At).ok()?.cpu().ok()?;
-        let freed: f64 = servers.iter().filter(|s| s.shares_cpu_with(&other)).filter_map(relieved).sum();
-        let busy = (cpu.total() - cpu.idle - freed).max(0.01 * cpu.total());
-        Some(cpu.total() / busy - 1.0)
-    };
-    let elsewhere = Hop::path(hop.run).into_iter().chain(Hop::generator(hop.run)).filter(|o| !o.shares_cpu_with(hop));
-    Some(gain_of_share(share, elsewhere.filter_map(room).reduce(f64::min)))
+    Some(gain_with_relief(hop, share, freed))
 }
 
 #[cfg(test)]
