@@ -131,10 +131,10 @@ fn of_limit(hop: &Hop<'_>, work: &str, share: f64) -> Fact {
 /// Gain where the CPUs of senders run the filters of a hop as well: every CPU is freed of what its own profile shows.
 fn gain_of_all(hop: &Hop<'_>, payer: &Hop<'_>, part: f64) -> Option<f64> {
     let freed = |host: &Hop<'_>| {
-        let part = match host.look(&LOOK_FILTER_RULES, "") {
+        let part = match rules(host) {
             _ if host.name == hop.name => part,
-            Ok(0.0) => share_of_netfilter(&Profile::of(host).ok()?),
-            Ok(_) | Err(_) => return None,
+            Some(0.0) => share_of_netfilter(&Profile::of(host).ok()?),
+            Some(_) | None => return None,
         };
         Some(part * host.at(Level::At).ok()?.own_cpu().ok()?)
     };
@@ -169,9 +169,13 @@ enum Rules<'a> {
     NotKnown,
 }
 
+/// Rules of a host, where they are known.
+fn rules(host: &Hop<'_>) -> Option<f64> {
+    host.look(&LOOK_FILTER_RULES, "").ok()
+}
+
 /// Over a virtual link a packet is received by the CPU that sent it. So the filters of one host show in the profiles of others.
 fn run_by_senders<'a>(hop: &Hop<'a>) -> Rules<'a> {
-    let rules = |hop: &Hop<'_>| hop.look(&LOOK_FILTER_RULES, "").ok();
     let others: Vec<Hop<'a>> = Hop::path(hop.run).into_iter().filter(|other| other.name != hop.name).collect();
     match rules(hop) {
         Some(own) if own > 0.0 => {

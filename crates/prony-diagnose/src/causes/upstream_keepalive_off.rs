@@ -145,7 +145,10 @@ fn gain(hop: &Hop<'_>, share: f64) -> Option<f64> {
     }
     let servers = &hop.host()?.calls;
     let freed = |host: &Hop<'_>| {
-        let at = host.at(Level::At).ok().filter(|_| servers.iter().any(|server| server == host.name))?;
+        if !servers.iter().any(|server| server == host.name) {
+            return None;
+        }
+        let at = host.at(Level::At).ok()?;
         connection_cpu(&at, at.sum(&TCP_PASSIVE_OPENS).ok()? / at.requests().ok()?).ok()
     };
     Some(gain_with_relief(hop, share, freed))
