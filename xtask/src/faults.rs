@@ -99,7 +99,10 @@ pub fn run(root: &Path, args: &FaultsArgs) -> anyhow::Result<()> {
     let prony = prony.canonicalize().with_context(|| prony.display().to_string())?;
     let cases = find_cases(&folders(root, &args.cases), &args.only)?;
     let scratch = scratch();
-    std::fs::create_dir_all(scratch.join("run")).with_context(|| scratch.display().to_string())?;
+    for folder in cases.iter().filter_map(|case| Path::new(&case.name).parent()).chain([Path::new("run")]) {
+        let folder = scratch.join(folder);
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    }
 
     let loads = !args.healthy && !args.no_loads;
     let bench = Bench { prony, scratch, healthy: args.healthy, passive: args.passive, loads };
@@ -329,7 +332,7 @@ mod tests {
         script(case.join("up"), up);
         script(case.join("down"), &format!("echo down >> {}", folder.join("downs").display()));
         let prony = script(folder.join("prony"), prony);
-        std::fs::create_dir_all(folder.join("scratch")).unwrap();
+        std::fs::create_dir_all(folder.join("scratch/cases")).unwrap();
         let bench = Bench { prony, scratch: folder.join("scratch"), healthy: false, passive: false, loads: false };
         let case = case::read_folder(&folder.join("cases")).unwrap().remove(0);
         (bench, case)
@@ -341,7 +344,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (bench, case) = bench(folder.path(), up, prony);
         let row = bench.row(&case, 1, &mut Random::new(1));
-        let printed = std::fs::read_to_string(folder.path().join("scratch/quota.up.out")).unwrap();
+        let printed = std::fs::read_to_string(folder.path().join("scratch/cases/quota.up.out")).unwrap();
         assert!(printed.is_empty() || printed.starts_with('{'), "what `up` printed can be read afterwards: {printed}");
         let downs = std::fs::read_to_string(folder.path().join("downs")).unwrap_or_default();
         assert_eq!(downs, "down\n", "every case is taken down once");
@@ -372,6 +375,19 @@ mod tests {
     }
 
     #[test]
+    fn two_folders_may_have_a_case_of_one_name() {
+        let root = tempfile::tempdir().unwrap();
+        let folders = ["given", "own"].map(|name| root.path().join(name));
+        for folder in &folders {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("quota.toml"), "").unwrap();
+        }
+        let cases = find_cases(&folders, &[]).unwrap();
+        let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+        assert_eq!(names, ["given/quota", "own/quota"]);
+    }
+
+    #[test]
     fn each_repeat_leaves_its_record() {
         let folder = tempfile::tempdir().unwrap();
         let (bench, case) = bench(folder.path(), UP, r#"echo "$2" > "$5""#);
@@ -379,7 +395,7 @@ mod tests {
             bench.row(&case, repeat, &mut Random::new(1));
         }
         for record in ["quota.prony", "quota-2.prony"] {
-            assert!(folder.path().join("scratch").join(record).is_file(), "{record}");
+            assert!(folder.path().join("scratch/cases").join(record).is_file(), "{record}");
         }
     }
 }

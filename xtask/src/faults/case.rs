@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// One case; what its truth is, or why that cannot be read.
 pub struct Case {
+    /// With the folder that it is in, as `faults/gzip`: two folders may have a case of one name.
     pub name: String,
     pub truth: Result<Truth, String>,
     form: Form,
@@ -41,7 +42,7 @@ impl Case {
     /// What is planted cannot be written.
     pub fn stand(&self, prony: &Path, scratch: &Path, random: &mut Random) -> anyhow::Result<Box<dyn Stand>> {
         Ok(match &self.form {
-            Form::Scripts(folder) => Box::new(Scripts::new(folder, scratch)),
+            Form::Scripts(folder) => Box::new(Scripts::new(&self.name, folder, scratch)),
             Form::Lab(case) => Box::new(case.stand(&self.name, prony, scratch, random)?),
         })
     }
@@ -60,7 +61,8 @@ pub fn read_folder(folder: &Path) -> anyhow::Result<Vec<Case>> {
 }
 
 fn read(path: &Path) -> Option<Case> {
-    let name = path.file_stem()?.to_string_lossy().into_owned();
+    let folder = path.parent()?.file_name().unwrap_or_default();
+    let name = format!("{}/{}", folder.display(), path.file_stem()?.display());
     if path.join("truth.json").is_file() {
         let truth = read_truth(path).map_err(|e| format!("truth.json: {e:#}"));
         return Some(Case { name, truth, form: Form::Scripts(path.to_path_buf()) });

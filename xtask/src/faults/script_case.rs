@@ -10,30 +10,27 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of a case, and where its stack file and its scripts' output go.
+/// A case, its folder, and where its stack file and its scripts' output go.
 pub struct Scripts {
+    name: String,
     folder: PathBuf,
     scratch: PathBuf,
 }
 
 impl Scripts {
-    pub fn new(folder: &Path, scratch: &Path) -> Self {
-        Self { folder: folder.to_path_buf(), scratch: scratch.to_path_buf() }
-    }
-
-    fn name(&self) -> String {
-        self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    pub fn new(name: &str, folder: &Path, scratch: &Path) -> Self {
+        Self { name: name.to_string(), folder: folder.to_path_buf(), scratch: scratch.to_path_buf() }
     }
 
     fn stack(&self) -> PathBuf {
-        self.scratch.join(format!("{}.toml", self.name()))
+        self.scratch.join(format!("{}.toml", self.name))
     }
 
     /// Runs `up`, `fix` or `down` and returns what it printed.
     fn verb(&self, verb: &str, args: &[&str]) -> anyhow::Result<String> {
         let mut command = verb_command(&self.folder, verb);
         command.args(args).env("FAULTS_RUN", self.scratch.join("run"));
-        let output = self.scratch.join(format!("{}.{verb}", self.name()));
+        let output = self.scratch.join(format!("{}.{verb}", self.name));
         let ended = run_limited(command, &output, STEP_MAX)?;
         match ended.status {
             Some(Some(0)) => Ok(ended.stdout),
@@ -47,7 +44,7 @@ impl Stand for Scripts {
     fn up(&mut self, healthy: bool) -> anyhow::Result<Result<PathBuf, String>> {
         let up = self.verb("up", if healthy { &["--healthy"] } else { &[] })?;
         let info: Value = serde_json::from_str(&up).context("what `up` printed")?;
-        let text = match stack_file::write(&self.name(), &info)? {
+        let text = match stack_file::write(&self.name, &info)? {
             Ok(text) => text,
             Err(reason) => return Ok(Err(reason)),
         };
