@@ -10,7 +10,7 @@ use prony_model::load::{LoadInterval, LoadPlan, LoadProgress};
 use prony_model::{ErrorCounts, Nanos};
 use prony_stats::histogram::Histogram;
 
-/// Shortest interval that is told. A second, as every tool's line per second.
+/// Intervals end at whole seconds, as every tool's line per second.
 const INTERVAL: Nanos = Nanos(1_000_000_000);
 
 /// Watches one load.
@@ -38,9 +38,12 @@ struct Totals {
 /// The stretches told so far, and where the last one ended.
 #[derive(Default)]
 struct Intervals {
+    /// The counted time as planned.
+    duration: Nanos,
     told: Vec<LoadInterval>,
     end: Nanos,
     seen: Totals,
+    looked: Nanos,
     /// Since the last one ended.
     latency: Histogram,
 }
@@ -55,7 +58,7 @@ impl Watch {
             scheduled: plan.is_open_loop(),
             times: Durations::default(),
             cpu: Vec::new(),
-            intervals: plan.intervals.then(Intervals::default),
+            intervals: plan.intervals.then(|| Intervals { duration: plan.duration, ..Intervals::default() }),
         }
     }
 
@@ -68,7 +71,7 @@ impl Watch {
         let at_ns = told.iter().map(|s| s.at_ns).max().unwrap_or_else(sys::clock_ns);
         if let Some(intervals) = self.intervals.as_mut().filter(|_| !told.is_empty()) {
             let at = Nanos(at_ns.saturating_sub(self.epoch_ns + self.warmup.0));
-            intervals.see(at, totals, &self.times.latency, INTERVAL);
+            intervals.see(at, totals, &self.times.latency);
         }
         let Some(tell) = tell else { return };
         let elapsed = Nanos(at_ns.saturating_sub(self.epoch_ns)).min(self.total);
@@ -103,7 +106,8 @@ impl Watch {
             rest.latency.merge(if self.scheduled { &outcome.tally.latency } else { &outcome.tally.latency_actual });
         }
         let length = outcomes.iter().map(|o| o.tally.counted.end_ns - o.tally.counted.start_ns).max().unwrap_or(0);
-        intervals.see(Nanos(length), totals, &rest.latency, Nanos(0));
+        intervals.latency.merge(&rest.latency);
+        intervals.end_at(Nanos(length), totals);
         intervals.told
     }
 
@@ -136,11 +140,22 @@ impl Totals {
 }
 
 impl Intervals {
-    /// Ends an interval at `at` (since the counted time began), if it would be long enough. `latency` is that since the last
-    /// call.
-    fn see(&mut self, at: Nanos, totals: Totals, latency: &Histogram, length_min: Nanos) {
+    /// Ends an interval at `at` (since the counted time began), if no other look will be nearer to the next whole second. The last
+    /// interval is left to the end of the load. `latency` is that since the last call.
+    fn see(&mut self, at: Nanos, totals: Totals, latency: &Histogram) {
         self.latency.merge(latency);
-        if at.0 <= self.end.0 || at.0 - self.end.0 < length_min.0 {
+        let ended = (self.end.0 + INTERVAL.0 / 2) / INTERVAL.0;
+        let next = (ended + 1) * INTERVAL.0;
+        let looked = std::mem::replace(&mut self.looked, at);
+        let halfway_to_the_next_look = at.0 + at.0.saturating_sub(looked.0) / 2;
+        if next <= halfway_to_the_next_look && halfway_to_the_next_look < self.duration.0 {
+            self.end_at(at, totals);
+        }
+    }
+
+    /// Ends an interval at `at`, unless nothing of it would be left.
+    fn end_at(&mut self, at: Nanos, totals: Totals) {
+        if at <= self.end {
             return;
         }
         let seen = std::mem::replace(&mut self.seen, totals);
@@ -164,19 +179,33 @@ mod tests {
 
     #[test]
     fn intervals_add_up_and_hold_only_their_own_latency() {
-        let mut intervals = Intervals::default();
-        let mut see = |ms: u64, completed: u64, latency_ns: u64, length_min| {
+        let totals = |completed| Totals { completed, sent: completed, intended: completed, ..Totals::default() };
+        let mut intervals = Intervals { duration: Nanos::from_millis(1500), ..Intervals::default() };
+        for (ms, completed, latency_ns) in [(500, 5, 1_000_000), (1100, 12, 2_000_000), (1400, 20, 9_000_000)] {
             let mut latency = Histogram::new();
             latency.record_ns(latency_ns);
-            let totals = Totals { completed, sent: completed, intended: completed, ..Totals::default() };
-            intervals.see(Nanos::from_millis(ms), totals, &latency, length_min);
-        };
-        see(500, 5, 1_000_000, INTERVAL);
-        see(1100, 12, 2_000_000, INTERVAL);
-        see(1500, 20, 9_000_000, Nanos(0));
+            intervals.see(Nanos::from_millis(ms), totals(completed), &latency);
+        }
+        intervals.end_at(Nanos::from_millis(1500), totals(20));
         let told: Vec<(u64, u64, u64)> = intervals.told.iter().map(|i| (i.from.0, i.to.0, i.completed)).collect();
         assert_eq!(told, [(0, 1_100_000_000, 12), (1_100_000_000, 1_500_000_000, 8)]);
         assert_eq!(intervals.told.iter().map(|i| i.latency.count).collect::<Vec<_>>(), [2, 1]);
         assert!((intervals.told[1].latency.max_us - 9000.0).abs() < 20.0, "{}", intervals.told[1].latency.max_us);
+    }
+
+    #[test]
+    fn intervals_end_at_the_look_nearest_to_each_whole_second() {
+        let ends = |looks_ms: &[u64]| {
+            let mut intervals = Intervals { duration: Nanos::from_millis(5000), ..Intervals::default() };
+            for ms in looks_ms {
+                intervals.see(Nanos::from_millis(*ms), Totals::default(), &Histogram::new());
+            }
+            intervals.end_at(Nanos::from_millis(5000), Totals::default());
+            intervals.told.iter().map(|interval| interval.to.0 / 1_000_000).collect::<Vec<_>>()
+        };
+        let short_of_it = ends(&[490, 980, 1475, 1970, 2465, 2960, 3460, 3960, 4460, 4960]);
+        assert_eq!(short_of_it, [980, 1970, 2960, 3960, 5000], "the rest is no line of its own");
+        assert_eq!(ends(&[510, 1020, 1530, 2040, 2550, 3060, 3570, 4080, 4590]), [1020, 2040, 3060, 4080, 5000]);
+        assert_eq!(ends(&[500, 1000, 2700, 3200, 3700, 4200, 4700]), [1000, 2700, 4200, 5000], "a look came late");
     }
 }

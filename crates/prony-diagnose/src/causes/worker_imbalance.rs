@@ -13,7 +13,8 @@
 //!
 //! ## What it is not
 //! Workers with threads of their own, or databases with a process per connection: there a full process is a heavy
-//! client. Few connections: then no balance is possible, and none is claimed.
+//! client. Few connections: then no balance is possible, and none is claimed. Throughput that grows with connections that
+//! lie as unevenly: then the full worker holds nothing back. Where more connections lie evenly, growth acquits nobody.
 //!
 //! ## Fix
 //! `reuseport` on the listening socket, shorter-lived or more connections, `accept_mutex` (knob `nginx.accept_mutex`).
@@ -58,10 +59,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if workers < 2 || !hop.is_single_threaded() || hop.host().is_some_and(|h| h.role == Role::Database) {
         return does_not_apply(hop, "has no two workers of one thread each that share its connections");
     }
-    let uneven = hop.fact("load of the busiest worker / mean", "", |r| {
-        let (greatest, mean) = loads(r)?;
-        Ok(if mean > 0.0 { greatest / mean } else { 1.0 })
-    })?;
+    let uneven = hop.fact("load of the busiest worker / mean", "", unevenness)?;
     if uneven.value < UNEVEN {
         return ruled_out(&uneven, UNEVEN, ORIGIN, "workers are balanced");
     }
@@ -72,7 +70,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let at = hop.at(Level::At)?;
     let idle = hop.fact("idle share of the hop's CPUs", "share", |r| Ok(1.0 - r.cpu()?.busy_share()))?;
     let few = at.sum(&CONN_IN).is_ok_and(|n| n < CONNECTIONS_PER_WORKER * workers as f64);
-    let grows = concurrency_elasticity(hop).is_some_and(|e| e > GROWS);
+    let still_uneven = hop.at(Level::Beyond).and_then(|r| unevenness(&r)).is_ok_and(|beyond| beyond >= UNEVEN);
+    let grows = still_uneven && concurrency_elasticity(hop).is_some_and(|e| e > GROWS);
     if idle.value < IDLE_SHARE || few || grows {
         let claim = "its CPUs are full, connections are few, or throughput still grows with them";
         return ruled_out(&idle, IDLE_SHARE, "guess", claim);
@@ -95,6 +94,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .tested_by(Dose::Untestable("prony cannot move connections between workers"))
         .rising(Ok(greatest))
         .fires()
+}
+
+/// Greatest over mean load of the workers; 1 where none has any.
+fn unevenness(r: &Reader<'_>) -> Result<f64, Gap> {
+    let (greatest, mean) = loads(r)?;
+    Ok(if mean > 0.0 { greatest / mean } else { 1.0 })
 }
 
 /// Greatest and mean load of the workers.
@@ -127,6 +132,14 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &lab(0.1).cpu("1", 0.8, 0.2, 0.0)), 0.0, "no idle CPU");
         assert_eq!(score(CAUSE.id, "lb", &lab(0.1).gauge("lb", &CONN_IN, "80", 6.0)), 0.0, "chance");
         assert_eq!(score(CAUSE.id, "lb", &lab(0.1).own("lb", 0.6)), 0.0, "nobody is full");
+    }
+
+    #[test]
+    fn growth_with_connections_that_lie_evenly_acquits_nobody() {
+        let grows = |lab: Lab| Lab { x: [7_500.0, 15_300.0, 26_000.0], ..lab };
+        assert_eq!(score(CAUSE.id, "lb", &grows(lab(0.1))), 0.0, "as uneven beyond: the full worker is no limit");
+        let even_beyond = grows(lab(0.1).levels("lb", &PROC_RUN, "102", [0.05, 0.1, 0.9]));
+        assert!(score(CAUSE.id, "lb", &even_beyond) > 0.2);
     }
 
     fn unlike(difference: f64) -> Lab {
