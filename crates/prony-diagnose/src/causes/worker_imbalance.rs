@@ -70,8 +70,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let at = hop.at(Level::At)?;
     let idle = hop.fact("idle share of the hop's CPUs", "share", |r| Ok(1.0 - r.cpu()?.busy_share()))?;
     let few = at.sum(&CONN_IN).is_ok_and(|n| n < CONNECTIONS_PER_WORKER * workers as f64);
-    let still_uneven = hop.at(Level::Beyond).and_then(|r| unevenness(&r)).is_ok_and(|beyond| beyond >= UNEVEN);
-    let grows = still_uneven && concurrency_elasticity(hop).is_some_and(|e| e > GROWS);
+    let even_beyond = hop.at(Level::Beyond).and_then(|r| unevenness(&r)).is_ok_and(|beyond| beyond < UNEVEN);
+    let grows = !even_beyond && concurrency_elasticity(hop).is_some_and(|e| e > GROWS);
     if idle.value < IDLE_SHARE || few || grows {
         let claim = "its CPUs are full, connections are few, or throughput still grows with them";
         return ruled_out(&idle, IDLE_SHARE, "guess", claim);
