@@ -42,7 +42,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), LabError> {
         match &host.lab.log_disk {
             None => continue,
             Some(LogDisk::Memory) => {}
-            Some(LogDisk::Image) => drop(tool::find(MKFS_EXT4, &wanted_by)?),
+            Some(LogDisk::Image | LogDisk::ImageSync) => drop(tool::find(MKFS_EXT4, &wanted_by)?),
             Some(LogDisk::Folder(folder)) if !Path::new(folder).is_dir() => {
                 let reason = format!("{wanted_by} is `{folder}`, and there is no such folder");
                 return Err(LabError::Stack { stack: host.name.clone(), reason });
@@ -68,13 +68,14 @@ pub(crate) fn attach(ground: &Ground, id: &LabId, host: &PlannedHost, state: &mu
             let options = format!("size={ROOM_BYTES},mode=755");
             tool::run(MOUNT, &["-t", "tmpfs", "-o", &options, &own, &place], "")
         }
-        LogDisk::Image => {
+        LogDisk::Image | LogDisk::ImageSync => {
             // No host has a dot in its name, so this is the log folder of none.
             let image = ground.log_folder(id).join(format!("{}.ext4", host.name));
             file("create", &image, File::create(&image).and_then(|f| f.set_len(ROOM_BYTES)))?;
             let image = image.to_string_lossy();
             tool::run(MKFS_EXT4, &[&MKFS[..], &[&image]].concat(), "")?;
-            tool::run(MOUNT, &["-t", "ext4", "-o", "loop", &image, &place], "")
+            let options = if *disk == LogDisk::ImageSync { "loop,sync" } else { "loop" };
+            tool::run(MOUNT, &["-t", "ext4", "-o", options, &image, &place], "")
         }
         LogDisk::Folder(folder) => {
             let there = Path::new(folder).join(&own);

@@ -27,9 +27,9 @@ const IPIP_INTERFACE: &str = "ipip0";
 const OVERLAY_ID: &str = "77";
 const OVERLAY_PORT: &str = "4789";
 
-/// Bytes that a rated link sends at once: must hold the largest packet; tc(8) tbf advises rate / HZ. A guess for <= 100
+/// What a rated link sends at once, in KiB: must hold the largest packet; tc(8) tbf advises rate / HZ. A guess for <= 100
 /// mbit.
-const BURST: &str = "32kb";
+const BURST_KIB: u32 = 32;
 
 /// Longest queue of a rated link, in time. A guess: deep enough that 64 connections with small answers wait instead of
 /// losing packets, so that the planted defect is the rate alone.
@@ -92,9 +92,10 @@ fn to_switch(ground: &Ground, id: &LabId, host: &PlannedHost, netem: bool, state
         let pair = format!("link add {INTERFACE}{queues} type veth peer name {port}{queues} netns {switch}");
         tool::run(IP, &["-n", &own, "-batch", "-"], &pair)?;
     }
-    let mtu = mtu(host);
+    let mtu = mtu_words(host.lab.link.mtu);
     tool::run(IP, &["-n", &own, "-batch", "-"], &format!("link set lo up\nlink set {INTERFACE}{mtu} up\n"))?;
-    tool::run(IP, &["-n", &switch, "-batch", "-"], &format!("link set {port}{mtu} master br0 up\n"))
+    let port_mtu = mtu_words(host.lab.link.path_mtu.or(host.lab.link.mtu));
+    tool::run(IP, &["-n", &switch, "-batch", "-"], &format!("link set {port}{port_mtu} master br0 up\n"))
 }
 
 /// One cable between two hosts.
@@ -108,7 +109,7 @@ fn cable(id: &LabId, plan: &Plan) -> Result<(), LabError> {
     let pair = format!("link add {INTERFACE}{one_queues} type veth peer name {INTERFACE}{other_queues} netns {far}");
     tool::run(IP, &["-n", &near, "-batch", "-"], &pair)?;
     for host in [one, other] {
-        let up = format!("link set lo up\nlink set {INTERFACE}{} up\n", mtu(host));
+        let up = format!("link set lo up\nlink set {INTERFACE}{} up\n", mtu_words(host.lab.link.mtu));
         tool::run(IP, &["-n", &netns_name(id, &host.name), "-batch", "-"], &up)?;
     }
     Ok(())
@@ -118,8 +119,8 @@ fn queues(host: &PlannedHost) -> String {
     host.lab.link.queues.map_or(String::new(), |n| format!(" numtxqueues {n} numrxqueues {n}"))
 }
 
-fn mtu(host: &PlannedHost) -> String {
-    host.lab.link.mtu.map_or(String::new(), |bytes| format!(" mtu {bytes}"))
+fn mtu_words(bytes: Option<u32>) -> String {
+    bytes.map_or(String::new(), |bytes| format!(" mtu {bytes}"))
 }
 
 /// The addresses of a host, on its interface or on the one that wraps packets.
@@ -245,7 +246,8 @@ fn bucket(direction: &Direction, below_netem: bool) -> Option<Vec<String>> {
     let rate = format!("{}bit", direction.rate?.0.round());
     let queue = format!("{}us", direction.queue.unwrap_or(QUEUE).0 / 1_000);
     let place = if below_netem { &["parent", "1:1"][..] } else { &["root"][..] };
-    let bucket = ["tbf", "rate", &rate, "burst", BURST, "latency", &queue];
+    let burst = format!("{}kb", direction.burst_kib.unwrap_or(BURST_KIB));
+    let bucket = ["tbf", "rate", &rate, "burst", &burst, "latency", &queue];
     Some(place.iter().chain(&bucket).map(|word| (*word).to_string()).collect())
 }
 
@@ -352,8 +354,8 @@ mod tests {
             bucket(&all, true).unwrap().join(" "),
             "parent 1:1 tbf rate 20000000bit burst 32kb latency 400000us"
         );
-        let queue = Direction { queue: Some(Nanos::from_millis(5)), ..all };
-        assert_eq!(bucket(&queue, false).unwrap().join(" "), "root tbf rate 20000000bit burst 32kb latency 5000us");
+        let queue = Direction { queue: Some(Nanos::from_millis(5)), burst_kib: Some(4), ..all };
+        assert_eq!(bucket(&queue, false).unwrap().join(" "), "root tbf rate 20000000bit burst 4kb latency 5000us");
         assert_eq!(bucket(&plain, false), None);
     }
 

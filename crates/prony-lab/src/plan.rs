@@ -219,6 +219,8 @@ fn check_addrs(name: &str, addrs: &[Ipv4Addr], before: &[PlannedHost]) -> Result
 
 /// Smallest MTU of IPv4 over Ethernet that its hosts must take (RFC 791, 576), and the largest of the kernel's virtual links.
 const MTU: std::ops::RangeInclusive<u32> = 576..=65_521;
+/// A burst holds the largest packet of Ethernet, and at most what tbf of the kernel counts in (32 bits of bytes, far less here).
+const BURST_KIB: std::ops::RangeInclusive<u32> = 2..=65_536;
 /// More queues than this are no test of anything here. A guess.
 const QUEUES_MAX: u32 = 64;
 
@@ -233,8 +235,13 @@ fn check_link(name: &str, link: &Link, has_switch: bool) -> Result<(), String> {
             return wrong("`reorder` needs a `delay`: a packet overtakes those that have one".to_string());
         }
     }
-    if let Some(mtu) = link.mtu.filter(|mtu| !MTU.contains(mtu)) {
-        return wrong(format!("`mtu` is {mtu}: write {} to {}", MTU.start(), MTU.end()));
+    for (key, mtu) in [("mtu", link.mtu), ("path_mtu", link.path_mtu)] {
+        if let Some(mtu) = mtu.filter(|mtu| !MTU.contains(mtu)) {
+            return wrong(format!("`{key}` is {mtu}: write {} to {}", MTU.start(), MTU.end()));
+        }
+    }
+    if let Some(kib) = link.burst_kib.filter(|kib| !BURST_KIB.contains(kib)) {
+        return wrong(format!("`burst_kib` is {kib}: write {} to {}", BURST_KIB.start(), BURST_KIB.end()));
     }
     match link.queues {
         Some(queues) if !(1..=QUEUES_MAX).contains(&queues) => {
@@ -243,9 +250,11 @@ fn check_link(name: &str, link: &Link, has_switch: bool) -> Result<(), String> {
         Some(2..) if link.is_delayed() => return wrong("a link with a `delay` has one queue".to_string()),
         Some(_) | None => {}
     }
-    let at_the_switch = !link.receive.is_plain() || link.loss.is_some() || link.is_delayed();
+    let at_the_switch = !link.receive.is_plain() || link.loss.is_some() || link.is_delayed() || link.path_mtu.is_some();
     if !has_switch && at_the_switch {
-        return wrong("`loss`, `delay` and `receive` are done at the switch, and `lab.switch` is false".to_string());
+        return wrong(
+            "`loss`, `delay`, `path_mtu` and `receive` are done at the switch, and `lab.switch` is false".to_string(),
+        );
     }
     Ok(())
 }
@@ -383,6 +392,8 @@ server = { kind = "nginx-files" }
             expect!["stack `t`: `lab.host.s1.link`: `reorder` needs a `delay`: a packet overtakes those that have one"],
         );
         link("mtu = 60", expect!["stack `t`: `lab.host.s1.link`: `mtu` is 60: write 576 to 65521"]);
+        link("path_mtu = 60", expect!["stack `t`: `lab.host.s1.link`: `path_mtu` is 60: write 576 to 65521"]);
+        link("burst_kib = 1", expect!["stack `t`: `lab.host.s1.link`: `burst_kib` is 1: write 2 to 65536"]);
         link(
             "queues = 2\ndelay = \"1ms\"",
             expect!["stack `t`: `lab.host.s1.link`: a link with a `delay` has one queue"],

@@ -4,6 +4,7 @@
 //! every gate says what was seen against what was allowed, whether it held or not, and one that the generator broke also what
 //! would mend it; a gate that does not apply to a load is left out.
 
+use crate::ports::WaitingPorts;
 use crate::surroundings::Surroundings;
 use crate::tally::{BUCKET_NS, Tally};
 use prony_model::load::{Gate, LoadResult, ThreadUse};
@@ -29,6 +30,9 @@ const ALL_BUSY_SHARE: f64 = 0.9;
 /// From this share of all lateness on that was waiting for a connection, the stack held the schedule up. A guess: the larger part.
 const WAITED_LATE_SHARE: f64 = 0.5;
 
+/// From this share of local ports that wait on, connect() finds none of every second port free and looks through all of these first.
+/// From `__inet_hash_connect` in Linux 6.18.
+const WAITING_PORTS_MAX: f64 = 0.5;
 /// Largest share of the time that the generator's control group may be throttled. A guess: 1 % moves p99.
 const THROTTLED_MAX: f64 = 0.01;
 /// Largest share of responses for which a backlog queue may drop a packet. A guess: each costs a retransmit of 200 ms, so
@@ -42,14 +46,15 @@ const HEADERS_BYTES: u64 = 114;
 /// Checks a result. `tally`: the counts it was made of; `around`: what happened meanwhile.
 pub fn check(plan: &LoadPlan, result: &LoadResult, tally: &Tally, around: &Surroundings) -> Vec<Gate> {
     let (cpu, quota) = (cpu(result), quota(around));
+    let cpu_held = cpu.as_ref().is_none_or(|gate| gate.held);
     let held_up = [&cpu, &quota].into_iter().flatten().any(|gate| !gate.held);
     let lateness = Lateness::of(plan, result, held_up);
     let gates = [
         rate(plan, result, lateness),
         schedule_lag(plan, result, lateness),
+        Some(ports(plan, result, around, cpu_held)),
         cpu,
         little(plan, result),
-        Some(ports(plan, result)),
         Some(descriptors(result)),
         quota,
         backlog(result, around),
@@ -165,11 +170,10 @@ fn waited_share(thread: &ThreadUse) -> Option<f64> {
 fn little(plan: &LoadPlan, result: &LoadResult) -> Option<Gate> {
     let connections = f64::from(plan.connections * plan.depth);
     let lost = result.errors.total() - result.errors.status;
-    let reconnects = !plan.keepalive || plan.requests_per_connection.is_some();
     let enough = result.completed as f64 >= LITTLE_RESPONSES_PER_CONNECTION_MIN * connections;
     // With a number of requests, the last ones leave connections idle.
     let runs_dry = plan.requests_max.is_some();
-    if plan.is_open_loop() || reconnects || runs_dry || plan.script.is_some() || lost > 0 || !enough {
+    if plan.is_open_loop() || plan.reconnects() || runs_dry || plan.script.is_some() || lost > 0 || !enough {
         return None;
     }
     let seen = result.completed_per_s * result.latency_actual.mean_us / 1e6;
@@ -178,16 +182,25 @@ fn little(plan: &LoadPlan, result: &LoadResult) -> Option<Gate> {
     Some(gate("little", held, false, detail))
 }
 
-fn ports(plan: &LoadPlan, result: &LoadResult) -> Gate {
+/// Ports that wait are told of when the generator has no CPU left: looking through them is what takes it.
+fn ports(plan: &LoadPlan, result: &LoadResult, around: &Surroundings, cpu_held: bool) -> Gate {
     let count = result.errors.no_local_port;
-    let kept = plan.keepalive && plan.requests_per_connection.is_none();
-    let next = match (count, kept) {
+    let scanned = around.waiting_ports.filter(|ports| !cpu_held && ports.share() > WAITING_PORTS_MAX);
+    if let (0, Some(WaitingPorts { waiting, all })) = (count, scanned) {
+        let detail = format!(
+            "{waiting} of {all} local ports wait for a minute after their connection (TIME_WAIT), and each connect() looks for a \
+             free one among them; more addresses to come from (`--source`), a wider `net.ipv4.ip_local_port_range`, \
+             `net.ipv4.tcp_tw_reuse=1`, or kept connections"
+        );
+        return gate("ports", false, true, detail);
+    }
+    let next = match (count, plan.reconnects()) {
         (0, _) => "",
-        (_, true) => {
+        (_, false) => {
             "; widen `net.ipv4.ip_local_port_range` at the generator, use fewer connections, or more addresses to come from \
              (`--source`)"
         }
-        (_, false) => "; widen `net.ipv4.ip_local_port_range` at the generator, or keep connections alive",
+        (_, true) => "; widen `net.ipv4.ip_local_port_range` at the generator, or keep connections alive",
     };
     gate("ports", count == 0, true, format!("{count} connections found no free local port{next}"))
 }
@@ -315,7 +328,7 @@ mod tests {
             at_ns: 2_500_000_000,
             throttled_ns: Some(1_000_000),
             backlog_drops: Some(2),
-            received: None,
+            ..Surroundings::default()
         };
         change(&mut plan, &mut result);
         let failed = |g: &Gate| format!("{} generator_limited={}: {}\n", g.name, g.generator_limited, g.detail);
@@ -327,9 +340,9 @@ mod tests {
     fn a_healthy_load_holds_every_gate() {
         check(|_, _| {}, expect![""]);
         let (plan, result) = healthy();
-        let around = Surroundings { at_ns: 2_500_000_000, throttled_ns: Some(0), backlog_drops: None, received: None };
+        let around = Surroundings { at_ns: 2_500_000_000, throttled_ns: Some(0), ..Surroundings::default() };
         let names: Vec<_> = super::check(&plan, &result, &tally(), &around).into_iter().map(|g| g.name).collect();
-        assert_eq!(names, ["cpu", "little", "ports", "descriptors", "quota", "steady"]);
+        assert_eq!(names, ["ports", "cpu", "little", "descriptors", "quota", "steady"]);
     }
 
     #[test]
@@ -401,7 +414,7 @@ mod tests {
             at_ns: 2_500_000_000,
             throttled_ns: Some(500_000_000),
             backlog_drops: Some(5),
-            received: None,
+            ..Surroundings::default()
         };
         let failed = super::check(&plan, &LoadResult { responses_total: 2000, ..result }, &tally(), &around);
         let failed: String = failed.iter().filter(|g| !g.held).map(|g| format!("{}: {}\n", g.name, g.detail)).collect();
@@ -471,6 +484,22 @@ mod tests {
                 ports generator_limited=true: 3 connections found no free local port; widen `net.ipv4.ip_local_port_range` at the generator, or keep connections alive
             "#]],
         );
+    }
+
+    #[test]
+    fn ports_that_wait_are_told_of_when_they_take_the_cpu() {
+        let told = |waiting, system_us| {
+            let (plan, mut result) = healthy();
+            result.threads[0].system_us = system_us;
+            let around =
+                Surroundings { waiting_ports: Some(WaitingPorts { waiting, all: 28_232 }), ..Surroundings::default() };
+            let gates = super::check(&plan, &result, &tally(), &around);
+            gates.into_iter().find(|gate| gate.name == "ports" && !gate.held).map(|gate| gate.detail)
+        };
+        expect!["25406 of 28232 local ports wait for a minute after their connection (TIME_WAIT), and each connect() looks for a free one among them; more addresses to come from (`--source`), a wider `net.ipv4.ip_local_port_range`, `net.ipv4.tcp_tw_reuse=1`, or kept connections"]
+            .assert_eq(&told(25_406, 1.9e6).unwrap());
+        assert_eq!(told(25_406, 1e5), None, "the CPU has time left");
+        assert_eq!(told(14_000, 1.9e6), None, "every second port has free ones");
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod import;
 mod interface;
 pub mod null_server;
 pub mod plan;
+mod ports;
 pub mod target;
 pub mod tls;
 
@@ -46,6 +47,7 @@ use crew::{Crew, Worked};
 use engine::{Outcome, Route};
 use h1::Http1;
 use h2::Http2;
+use ports::WaitingPorts;
 use prony_model::load::{LoadPlan, LoadProgress, LoadResult};
 use prony_model::script::{Feed, StepResult};
 use prony_model::{Latency, Nanos, Protocol};
@@ -109,7 +111,10 @@ pub fn run(plan: &LoadPlan, stop: &AtomicBool, listener: Option<Listener<'_>>) -
     let scenario = scenario.map(Arc::new);
     let before = Surroundings::read(Path::new("/"), &route.endpoints);
     let worked = send(plan, &target, &route, scenario.clone(), false, stop, listener)?;
-    let around = Surroundings::read(Path::new("/"), &route.endpoints).since(&before);
+    let mut around = Surroundings::read(Path::new("/"), &route.endpoints).since(&before);
+    if plan.reconnects() {
+        around.waiting_ports = WaitingPorts::read(&route.endpoints, Path::new("/"));
+    }
     let result = result_of(plan, &worked.outcomes, scenario.as_deref(), &around);
     Ok(LoadResult { intervals: worked.intervals, ..result })
 }

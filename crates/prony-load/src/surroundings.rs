@@ -5,6 +5,7 @@
 //! cannot be read is none, not 0.
 
 use crate::interface::Received;
+use crate::ports::WaitingPorts;
 use crate::sys;
 use crate::target::Endpoint;
 use prony_model::cgroup::{Hierarchy, Membership};
@@ -23,6 +24,8 @@ pub struct Surroundings {
     pub backlog_drops: Option<u64>,
     /// What the interface of the load received.
     pub received: Option<Received>,
+    /// Local ports that wait after the load; none for one that keeps its connections.
+    pub waiting_ports: Option<WaitingPorts>,
 }
 
 impl Surroundings {
@@ -40,6 +43,7 @@ impl Surroundings {
             throttled_ns: (!throttled.is_empty()).then(|| throttled.iter().sum()),
             backlog_drops: text("proc/net/softnet_stat").and_then(|text| backlog_drops(&text)),
             received: Received::from(endpoints, root),
+            waiting_ports: None,
         }
     }
 
@@ -51,6 +55,7 @@ impl Surroundings {
             throttled_ns: added(self.throttled_ns, before.throttled_ns),
             backlog_drops: added(self.backlog_drops, before.backlog_drops),
             received: self.received.as_ref().zip(before.received.as_ref()).and_then(|(now, then)| now.since(then)),
+            waiting_ports: self.waiting_ports,
         }
     }
 }
@@ -136,9 +141,11 @@ mod tests {
 
     #[test]
     fn what_one_reading_lacks_has_no_difference() {
-        let before = Surroundings { at_ns: 50, throttled_ns: Some(6000), backlog_drops: None, received: None };
-        let after = Surroundings { at_ns: 90, throttled_ns: Some(7000), backlog_drops: Some(12), received: None };
-        let want = Surroundings { at_ns: 40, throttled_ns: Some(1000), backlog_drops: None, received: None };
+        let before =
+            Surroundings { at_ns: 50, throttled_ns: Some(6000), backlog_drops: None, ..Surroundings::default() };
+        let after =
+            Surroundings { at_ns: 90, throttled_ns: Some(7000), backlog_drops: Some(12), ..Surroundings::default() };
+        let want = Surroundings { at_ns: 40, throttled_ns: Some(1000), backlog_drops: None, ..Surroundings::default() };
         assert_eq!(after.since(&before), want);
     }
 }

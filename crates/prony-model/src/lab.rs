@@ -103,6 +103,9 @@ pub struct Link {
     /// How long packets may wait at a link with a rate before they are dropped; none: 400 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Nanos>,
+    /// What a link with a rate sends at once, in KiB; none: 32.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst_kib: Option<u32>,
     /// Share of packets that the switch drops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Share>,
@@ -121,6 +124,10 @@ pub struct Link {
     /// Largest packet in bytes, without its Ethernet head, at both ends; none: 1500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
+    /// Largest packet that the switch passes on to the host; greater ones vanish, and nobody is told. Those that a sender leaves
+    /// to be split (its `offloads`) pass. None: as large as `mtu`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_mtu: Option<u32>,
     /// Queues of the host's interface, as many to receive as to send; none: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<u32>,
@@ -139,6 +146,9 @@ pub struct Direction {
     /// How long packets may wait at a link with a rate; none: as the link says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Nanos>,
+    /// What a link with a rate sends at once, in KiB; none: as the link says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst_kib: Option<u32>,
     /// Share of packets that the switch drops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Share>,
@@ -187,8 +197,8 @@ impl Link {
 
     /// What happens to the packets that the host sends.
     pub fn sending(&self) -> Direction {
-        let Self { rate, queue, loss, delay, jitter, reorder, .. } = *self;
-        Direction { rate, queue, loss, delay, jitter, reorder }
+        let Self { rate, queue, burst_kib, loss, delay, jitter, reorder, .. } = *self;
+        Direction { rate, queue, burst_kib, loss, delay, jitter, reorder }
     }
 
     /// What happens to the packets that come to the host.
@@ -197,6 +207,7 @@ impl Link {
         Direction {
             rate: own.rate,
             queue: own.queue.or(self.queue),
+            burst_kib: own.burst_kib.or(self.burst_kib),
             loss: own.loss.or(self.loss),
             delay: own.delay.or(self.delay),
             jitter: own.jitter.or(self.jitter),

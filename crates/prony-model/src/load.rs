@@ -210,6 +210,11 @@ impl LoadPlan {
         (self.warmup.0 + self.duration.0) as f64 / 1e9
     }
 
+    /// Whether connections end while the load goes on, and others are opened.
+    pub fn reconnects(&self) -> bool {
+        !self.keepalive || self.requests_per_connection.is_some()
+    }
+
     /// Whether arrivals follow a schedule and do not wait for answers.
     pub fn is_open_loop(&self) -> bool {
         self.rate.is_some() || self.profile.is_some()

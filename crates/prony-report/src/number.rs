@@ -42,8 +42,14 @@ pub fn micros(us: f64) -> String {
     scaled(us, &[(1e6, "s"), (1e3, "ms"), (1.0, "us")])
 }
 
-/// A size given in bytes: `616 B`, `17.8 KiB`, `1.2 MiB`.
+/// Below this a whole number of bytes that is no whole number of KiB is written as it is: such are sizes of packets.
+const EXACT_BYTES: f64 = 10_240.0;
+
+/// A size given in bytes: `616 B`, `1,500 B`, `4.00 KiB`, `17.8 KiB`, `1.2 MiB`.
 pub fn bytes(bytes: f64) -> String {
+    if bytes.fract() == 0.0 && bytes.abs() < EXACT_BYTES && bytes % 1024.0 != 0.0 {
+        return format!("{} B", separate(&format!("{bytes:.0}")));
+    }
     scaled(bytes, &[(1073741824.0, "GiB"), (1048576.0, "MiB"), (1024.0, "KiB"), (1.0, "B")])
 }
 
@@ -145,6 +151,7 @@ mod tests {
             micros(2_500_000.0),
             micros(0.5),
             bytes(616.0),
+            bytes(1500.0),
             bytes(18227.0),
             bit_rate(20e6),
             percent(0.123),
@@ -160,7 +167,7 @@ mod tests {
         ];
         assert_eq!(
             seen.join(" | "),
-            "12,346 | 0.987 | 3 | 1.23e-5 | \u{2013} | 1,234,567 | 83.4 | 24,817 | 250 us | 1.23 ms | 2.50 s | 0.50 us | 616 B | 17.8 KiB | \
+            "12,346 | 0.987 | 3 | 1.23e-5 | \u{2013} | 1,234,567 | 83.4 | 24,817 | 250 us | 1.23 ms | 2.50 s | 0.50 us | 616 B | 1,500 B | 17.8 KiB | \
              20.0 Mbit/s | 12.3 % | 0.04 % | 100 % | +38.2 % | -0.4 % | 0.0 % | 0.980 | 4 writes | 50 % | \u{2013}"
         );
     }

@@ -62,7 +62,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if share < SHARE_MIN {
         return ruled_out(&opens, OPENS_PER_REQUEST, "guess", "clients keep their connections, or these cost little");
     }
-    let is_asked_for = !plan.keepalive || plan.requests_per_connection.is_some();
+    let is_asked_for = plan.reconnects();
     let why = if is_asked_for { ", as the workload asks" } else { " although they ask to keep them" };
     let claim = format!("clients open {:.2} connections per request{why}", opens.value);
     let finding = Finding::new(opens, OPENS_PER_REQUEST, "guess", &claim, share)

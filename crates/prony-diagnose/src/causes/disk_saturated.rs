@@ -17,17 +17,22 @@
 //! make a disk slow: `log-disk-sync`.
 //!
 //! ## Fix
-//! Fewer or smaller writes (buffered logs), another disk for logs, more memory for the page cache.
+//! Knob `nginx.access_log` with `buffer=64k`, where each request writes a line by itself; else fewer or smaller writes,
+//! another disk for logs, more memory for the page cache.
 //!
 //! ## References
 //! Linux Documentation/admin-guide/iostats.rst; Performance Co-Pilot pmieconf warns at 95 % busy.
 
-use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, ruled_out};
+use super::access_log_unbuffered::{WRITES_PER_REQUEST, writes_per_request};
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, removal_or,
+    ruled_out,
+};
 use crate::facts::{Fact, Hop, Reader};
-use prony_model::Gap;
 use prony_model::metric::{
     DISK_BUSY, DISK_FLUSHES, DISK_WAITED, DISK_WRITES, DISK_WRITTEN, PROC_DISK_SLEEP, PSI_IO_FULL,
 };
+use prony_model::{Gap, Knob, KnobId};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "disk-saturated",
@@ -67,6 +72,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&flushes, FLUSHES_PER_WRITE, "guess", "it is flushes that keep the disk busy");
     }
     let share = asleep.value.min(1.0);
+    let buffer = log_buffer(hop);
+    let dose = removal_or(buffer.as_ref(), Dose::Untestable("prony cannot make a disk slower"));
     let claim =
         format!("workers of {} are asleep {:.0} % of the time for a disk that is always busy", hop.name, share * 100.0);
     Finding::new(busy, FULL_DISK, ORIGIN, &claim, share)
@@ -74,9 +81,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .and(hop.summary(&DISK_WRITTEN), "bytes written to disks")
         .and(hop.summary(&DISK_WAITED), "requests that wait at disks, on average")
         .and(hop.summary(&PSI_IO_FULL), "time in which everything waited for a disk")
-        .mend("write less (buffered logs), or to another disk; more memory for what is read", None)
+        .mend("write less (buffered logs), or to another disk; more memory for what is read", buffer)
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
-        .tested_by(Dose::Untestable("prony cannot make a disk slower"))
+        .tested_by(dose)
         .rising(hop.summary(&DISK_WRITTEN))
         .fires()
 }
@@ -84,6 +91,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 fn busiest(r: &Reader<'_>) -> Result<f64, Gap> {
     let disks = r.hop.items(&DISK_BUSY).into_iter().filter_map(|disk| r.one(&DISK_BUSY, disk).ok());
     disks.reduce(f64::max).ok_or_else(|| Gap::new(DISK_BUSY.name, r.hop.name, "no disk of this machine was read"))
+}
+
+/// The knob that takes most writes off a disk, where each request writes its line of the access log by itself.
+pub(super) fn log_buffer(hop: &Hop<'_>) -> Option<Knob> {
+    let by_line = writes_per_request(hop).is_ok_and(|writes| writes.value >= WRITES_PER_REQUEST);
+    by_line.then(|| nginx_knob(hop, KnobId::NginxAccessLog, "buffer=64k"))?
 }
 
 /// Share of worker time asleep for a disk: by the state of the workers, or by close looks at where they wait, whichever

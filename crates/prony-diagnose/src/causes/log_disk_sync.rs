@@ -17,14 +17,16 @@
 //! `disk-saturated`.
 //!
 //! ## Fix
-//! Write logs without sync and through a buffer; another disk, or tmpfs.
+//! Knob `nginx.access_log` with `buffer=64k`, where each request writes a line by itself; else write logs without sync;
+//! another disk, or tmpfs.
 //!
 //! ## References
 //! fsync(2), open(2) O_SYNC; Linux Documentation/admin-guide/iostats.rst, flush requests.
 
-use super::disk_saturated::{ASLEEP, asleep};
+use super::disk_saturated::{ASLEEP, asleep, log_buffer};
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, removal_or,
+    ruled_out,
 };
 use crate::facts::Hop;
 use prony_model::Gap;
@@ -69,14 +71,16 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         share * 100.0,
         flushes.value
     );
+    let buffer = log_buffer(hop);
+    let dose = removal_or(buffer.as_ref(), Dose::Untestable("prony cannot make a disk slower"));
     Finding::new(asleep, ASLEEP, "guess", &claim, share)
         .and(Ok(flushes), "flushes of the disks per request")
         .and(hop.fact("workers asleep for a disk", "share", |r| r.worker_mean(&PROC_DISK_SLEEP)), "seen by their state")
         .and(hop.summary(&PSI_IO_SOME), "time in which something waited for a disk")
         .and(hop.summary(&DISK_BUSY), "busy time of the disks")
-        .mend("write logs through a buffer and without sync, or to another disk or tmpfs", None)
+        .mend("write logs through a buffer and without sync, or to another disk or tmpfs", buffer)
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
-        .tested_by(Dose::Untestable("prony cannot make a disk slower"))
+        .tested_by(dose)
         .rising(hop.summary(&DISK_FLUSHES))
         .fires()
 }
@@ -84,7 +88,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Lab, monotonic, score};
+    use crate::testing::{Lab, finding, monotonic, score};
+    use prony_model::metric::{LOG_SIZE, LOOK_LOG_STEP};
+
+    const LOG: &str = "/run/lb/access.log";
 
     fn lab(asleep: f64) -> Lab {
         Lab::healthy()
@@ -104,6 +111,18 @@ mod tests {
         let mut database = lab(0.7);
         database.stack.host.get_mut("lb").unwrap().role = Role::Database;
         assert_eq!(score(CAUSE.id, "lb", &database), 0.0);
+    }
+
+    #[test]
+    fn a_log_that_is_written_line_by_line_can_be_buffered() {
+        let tested = |lab: Lab| {
+            let found = finding(CAUSE.id, "lb", &lab).unwrap();
+            (found.remedies[0].knob.as_ref().map(|knob| knob.value.clone()), found.dose)
+        };
+        let by_line = lab(0.7).per_second("lb", &LOG_SIZE, LOG, 300_000.0).gauge("lb", &LOOK_LOG_STEP, LOG, 300.0);
+        assert_eq!(tested(by_line), (Some("buffer=64k".to_string()), Dose::Removal));
+        let buffered = lab(0.7).per_second("lb", &LOG_SIZE, LOG, 300_000.0).gauge("lb", &LOOK_LOG_STEP, LOG, 65_536.0);
+        assert!(matches!(tested(buffered), (None, Dose::Untestable(_))), "something else is written");
     }
 
     monotonic!(lab, 0.0..1.0);

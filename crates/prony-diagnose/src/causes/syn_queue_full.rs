@@ -16,14 +16,16 @@
 //! counter.
 //!
 //! ## Fix
-//! Knobs `sysctl.net.ipv4.tcp_max_syn_backlog`, `sysctl.net.core.somaxconn`.
+//! Knobs `nginx.backlog` and `sysctl.net.core.somaxconn`: the listen backlog bounds half-open handshakes as well, and
+//! `tcp_max_syn_backlog` only those of peers that the kernel does not know. SYN cookies (`net.ipv4.tcp_syncookies=1`).
 //!
 //! ## References
-//! tcp(7); Linux Documentation/networking/snmp_counter.rst, TCPReqQFullDrop.
+//! tcp(7); Linux Documentation/networking/snmp_counter.rst, TCPReqQFullDrop; `inet_csk_reqsk_queue_is_full` and
+//! `tcp_conn_request` in Linux 6.18.
 
 use super::accept_queue_full::syn_wait_share;
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, knob, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, knob, nginx_knob, ruled_out,
 };
 use crate::facts::Hop;
 use prony_model::metric::{TCP_SYN_COOKIES, TCP_SYN_QUEUE_DROPS};
@@ -54,9 +56,14 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let mut finding = Finding::new(drops, DROPS_PER_S, ORIGIN, &claim, share)
         .and(hop.summary(&TCP_SYN_COOKIES), "SYN cookies sent")
         .mend(
-            "allow more half-open handshakes",
-            knob(hop, KnobId::Sysctl("net.ipv4.tcp_max_syn_backlog".to_string()), "8192"),
+            "raise the listen backlog of the server, which bounds half-open handshakes too",
+            nginx_knob(hop, KnobId::NginxBacklog, "1024"),
         )
+        .mend(
+            "answer with cookies when the queue is full",
+            knob(hop, KnobId::Sysctl("net.ipv4.tcp_syncookies".to_string()), "1"),
+        )
+        .mend("raise the kernel's cap on backlogs", knob(hop, KnobId::Sysctl("net.core.somaxconn".to_string()), "4096"))
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
         .tested_by(Dose::Removal);
     finding.adds_up = true;

@@ -6,13 +6,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// A disk for the logs of a host. Text: `memory`, `image`, or the path of a folder.
+/// A disk for the logs of a host. Text: `memory`, `image`, `image-sync`, or the path of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogDisk {
     /// Memory, of 2 GiB at most.
     Memory,
     /// A file system of its own of 2 GiB, in a file on the disk where the logs of labs lie.
     Image,
+    /// The same, mounted so that each write waits until it is on the disk.
+    ImageSync,
     /// The disk that this folder lies on.
     Folder(String),
 }
@@ -23,9 +25,10 @@ impl FromStr for LogDisk {
         match text {
             "memory" => Ok(Self::Memory),
             "image" => Ok(Self::Image),
+            "image-sync" => Ok(Self::ImageSync),
             folder if folder.starts_with('/') => Ok(Self::Folder(folder.to_string())),
             _ => Err(format!(
-                "`{text}` is no disk: write `memory`, `image`, or a folder on another disk, like `/mnt/ssd`"
+                "`{text}` is no disk: write `memory`, `image`, `image-sync`, or a folder on another disk, like `/mnt/ssd`"
             )),
         }
     }
@@ -36,6 +39,7 @@ impl fmt::Display for LogDisk {
         f.write_str(match self {
             Self::Memory => "memory",
             Self::Image => "image",
+            Self::ImageSync => "image-sync",
             Self::Folder(folder) => folder,
         })
     }
@@ -58,10 +62,10 @@ mod tests {
 
     #[test]
     fn a_disk_is_written_as_it_is_read() {
-        for text in ["memory", "image", "/mnt/ssd"] {
+        for text in ["memory", "image", "image-sync", "/mnt/ssd"] {
             assert_eq!(text.parse::<LogDisk>().unwrap().to_string(), text);
         }
         let wrong = "ssd".parse::<LogDisk>().unwrap_err();
-        assert!(wrong.starts_with("`ssd` is no disk: write `memory`, `image`, or a folder"), "{wrong}");
+        assert!(wrong.starts_with("`ssd` is no disk: write `memory`, `image`, `image-sync`, or a folder"), "{wrong}");
     }
 }
