@@ -239,6 +239,14 @@ fn needs_root_a_link_gets_its_former_bucket_back() {
     undo(&journal, applied.id).unwrap();
     assert_eq!(stage.snapshot(), before);
 
+    // The same rate, with room for more: 20 KB and 33 ms become 64 KiB and 50 ms.
+    let applied = apply(&stage.ctx(), &knob("link_rate.eth0", "3mbit"), &journal).unwrap();
+    assert_ne!(stage.snapshot(), before);
+    let error = apply(&stage.ctx(), &knob("link_rate.eth0", "3mbit"), &journal).unwrap_err().to_string();
+    assert!(error.contains("3mbit"), "{error}");
+    undo(&journal, applied.id).unwrap();
+    assert_eq!(stage.snapshot(), before);
+
     let applied = apply(&stage.ctx(), &knob("link_rate.eth0", "1mbit"), &journal).unwrap();
     run("tc", &["qdisc", "del", "dev", "eth0", "root"]);
     assert_eq!(undo(&journal, applied.id).unwrap().state, ChangeState::Conflict);

@@ -155,7 +155,7 @@ pub struct Labs {
 
 impl Labs {
     fn bring_up(&mut self, stack: &Path) -> anyhow::Result<PathBuf> {
-        let said = self.prony(&["lab", "up", &stack.display().to_string()])?;
+        let said = self.prony(&["lab", "up", "--no-measure", &stack.display().to_string()])?;
         let stack = PathBuf::from(said.lines().last().unwrap_or_default());
         let id = stack.parent().and_then(Path::file_name).context("`prony lab up` printed no stack file")?;
         self.up = Some(id.to_string_lossy().into_owned());

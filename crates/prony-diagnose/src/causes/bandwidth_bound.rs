@@ -99,6 +99,18 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .fires()
 }
 
+/// Bits per second that the slowest token bucket of an interface lets through, if it has one.
+pub(super) fn bucket_rate(hop: &Hop<'_>, interface: &str) -> Option<f64> {
+    let at = hop.at(Level::At).ok()?;
+    let own = hop.items(&QDISC_RATE).into_iter().filter(|item| interface_of(item) == interface);
+    own.filter_map(|item| at.one(&QDISC_RATE, item).ok()).reduce(f64::min)
+}
+
+/// `eth0 tbf` is of eth0.
+pub(super) fn interface_of(qdisc: &str) -> &str {
+    qdisc.split(' ').next().unwrap_or(qdisc)
+}
+
 /// The fill of the fullest link that the host sends on, if a capacity is known.
 pub(super) fn fullest_sending(hop: &Hop<'_>) -> Option<Fact> {
     let sending = links(hop).into_iter().filter(|link| link.sends).map(|link| link.fill);
@@ -118,8 +130,7 @@ fn links<'a>(hop: &Hop<'a>) -> Vec<LinkUse<'a>> {
 
 fn link_use<'a>(hop: &Hop<'a>, bytes: &'static Metric, interface: &'a str, sends: bool) -> Option<LinkUse<'a>> {
     let at = hop.at(Level::At).ok()?;
-    let shaped = hop.items(&QDISC_RATE).into_iter().filter(|i| sends && i.split(' ').next() == Some(interface));
-    let shaped = shaped.filter_map(|i| at.one(&QDISC_RATE, i).ok()).reduce(f64::min);
+    let shaped = bucket_rate(hop, interface).filter(|_| sends);
     let speed = at.one(&IF_SPEED, interface).ok().filter(|s| *s > 0.0);
     let capacity = [shaped, speed].into_iter().flatten().reduce(f64::min).filter(|c| *c > 0.0)?;
     let bucket_bits_per_s = shaped.filter(|rate| *rate <= capacity);

@@ -30,7 +30,8 @@
 
 use super::upstream_keepalive_off::{failed_tries, keeping};
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_until_full, knob, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_until_full, knob, predicted_gain,
+    ruled_out,
 };
 use crate::facts::{Fact, Hop};
 use crate::profile::Profile;
@@ -82,10 +83,13 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         let claim = "connections are opened because answers failed on those before: that is what uses ports";
         return ruled_out(&opens, FAILED_TRIES, "guess", claim);
     }
-    let finding = match searching(hop).filter(|_| none_fails) {
-        Some(found) => found.and(fill, "ports held in TIME_WAIT"),
+    let (finding, gain) = match searching(hop).filter(|_| none_fails) {
+        Some(found) => {
+            let gain = predicted_gain(hop, found.score);
+            (found.and(fill, "ports held in TIME_WAIT"), gain)
+        }
         None => match used_up(hop, fails, fill)? {
-            Ok(found) => found,
+            Ok(found) => (found, gain_until_full(hop)),
             Err(silent) => return Ok(silent),
         },
     };
@@ -96,11 +100,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         Some(Software::Nginx) => finding.mend("keep connections to the servers open", keeping(hop)?),
         Some(_) | None => finding,
     };
-    finding
-        .mend("widen the range of local ports", wider)
-        .gaining(gain_until_full(hop))
-        .tested_by(Dose::RemovalByAll)
-        .fires()
+    finding.mend("widen the range of local ports", wider).gaining(gain).tested_by(Dose::RemovalByAll).fires()
 }
 
 /// Connections that it opens per request, where nearly each stands for one that an answer failed on.
@@ -204,6 +204,7 @@ mod tests {
         };
         let found = finding(CAUSE.id, "lb", &lab(0.4)).unwrap();
         assert!(found.score > 0.35 && found.summary.contains("40 % of its CPU time on the search"), "{found:?}");
+        assert!(found.gain.unwrap() > 0.5, "the search is freed: {:?}", found.gain);
         assert_eq!(score(CAUSE.id, "lb", &lab(0.04)), 0.0, "border");
         assert!(score(CAUSE.id, "lb", &lab(0.06)) > 0.0, "border");
         let fails = lab(0.4).per_second("lb", &ERROR_LOG_NO_PORT, "", 8_100.0);

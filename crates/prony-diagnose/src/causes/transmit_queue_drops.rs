@@ -16,16 +16,19 @@
 //! counts them.
 //!
 //! ## Fix
-//! A longer queue (txqueuelen, limit of the discipline), fq instead of a short fifo.
+//! Knob `link_rate.INTERFACE` with the rate that a token bucket has already: it gives the bucket room for 50 ms. Else a longer
+//! queue (txqueuelen, limit of the discipline), fq instead of a short fifo.
 //!
 //! ## References
 //! tc(8) -s qdisc; Linux TCPSpuriousRtxHostQueues.
 
-use super::bandwidth_bound::{FULL_LINK, fullest_sending};
-use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, ruled_out};
+use super::bandwidth_bound::{FULL_LINK, bucket_rate, fullest_sending, interface_of};
+use crate::cause::{
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, knob, removal_or, ruled_out,
+};
 use crate::facts::Hop;
 use prony_model::metric::{IF_TX_PACKETS, QDISC_BACKLOG, QDISC_DROPS, TCP_RETRANSMITS};
-use prony_model::{Gap, Level};
+use prony_model::{BitRate, Gap, Knob, KnobId, Level};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "transmit-queue-drops",
@@ -58,28 +61,41 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if drops.value < DROPS {
         return ruled_out(&drops, DROPS, "guess", "its queues drop nothing");
     }
-    if let Some(fill) = fullest_sending(hop).filter(|fill| fill.value >= FULL_LINK) {
-        return ruled_out(&fill, FULL_LINK, "definition", "its queue drops because the link is full");
+    let fill = fullest_sending(hop);
+    if let Some(fill) = fill.as_ref().filter(|fill| fill.value >= FULL_LINK) {
+        return ruled_out(fill, FULL_LINK, "definition", "its queue drops because the link is full");
     }
     let share = hop.at(Level::At)?.loss_share()?;
     if share < SHARE_MIN {
         return ruled_out(&drops, DROPS, "guess", "packets are dropped, but requests hardly wait for it");
     }
     let claim = format!("{} drops {:.2} % of what it sends in its own queue", hop.name, drops.value * 100.0);
+    let room = [gain_until_full(hop), fill.map(|fill| 1.0 / fill.value - 1.0)].into_iter().flatten().reduce(f64::min);
+    let roomier = roomier_bucket(hop);
+    let dose = removal_or(roomier.as_ref(), Dose::Untestable("prony has no knob for the length of this queue"));
     Finding::new(drops, DROPS, "guess", &claim, share)
         .and(hop.summary(&TCP_RETRANSMITS), "segments sent again per second")
         .and(hop.summary(&QDISC_BACKLOG), "bytes that wait in the queue")
-        .mend("a longer queue: txqueuelen, the limit of the discipline, or fq", None)
-        .gaining(Some(gain_of_share(share, gain_until_full(hop))))
-        .tested_by(Dose::Untestable("prony has no knob for the length of a queue"))
+        .mend("a longer queue: txqueuelen, the limit of the discipline, or fq", roomier)
+        .gaining(Some(gain_of_share(share, room)))
+        .tested_by(dose)
         .rising(hop.summary(&QDISC_DROPS))
         .fires()
+}
+
+/// The token bucket that drops most, as fast as it is and with room for more.
+fn roomier_bucket(hop: &Hop<'_>) -> Option<Knob> {
+    let at = hop.at(Level::At).ok()?;
+    let drops = |qdisc: &&str| at.one(&QDISC_DROPS, qdisc).unwrap_or(0.0);
+    let worst = hop.items(&QDISC_DROPS).into_iter().max_by(|a, b| drops(a).total_cmp(&drops(b)))?;
+    let interface = interface_of(worst);
+    knob(hop, KnobId::LinkRate(interface.to_string()), BitRate(bucket_rate(hop, interface)?).to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Lab, monotonic, score};
+    use crate::testing::{Lab, finding, monotonic, score};
     use prony_model::metric::QDISC_RATE;
 
     fn lab(drops: f64) -> Lab {
@@ -99,6 +115,18 @@ mod tests {
         assert!(score(CAUSE.id, "lb", &lab(0.0011)) > 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(0.01).gauge("lb", &QDISC_RATE, "eth0 tbf", 200e6)), 0.0, "a full link");
         assert_eq!(score(CAUSE.id, "lb", &lab(0.01).per_second("lb", &TCP_RETRANSMITS, "", 1.0)), 0.0, "nobody waits");
+    }
+
+    #[test]
+    fn a_token_bucket_can_be_given_room() {
+        let found = |lab: &Lab| finding(CAUSE.id, "lb", lab).unwrap();
+        assert!(matches!(found(&lab(0.01)).dose, Dose::Untestable(_)));
+        let bucket = lab(0.0).per_second("lb", &QDISC_DROPS, "eth0 tbf", 460.0);
+        let bucket = bucket.gauge("lb", &QDISC_RATE, "eth0 tbf", 1e9);
+        let found = found(&bucket);
+        let turned = found.remedies[0].knob.as_ref().map(|knob| (knob.id.to_string(), knob.value.as_str()));
+        assert_eq!(turned, Some(("link_rate.eth0".to_string(), "1gbit")), "the rate that it has");
+        assert_eq!(found.dose, Dose::Removal);
     }
 
     fn lossy(again: f64) -> Lab {

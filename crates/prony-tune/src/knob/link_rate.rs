@@ -18,7 +18,8 @@ pub(super) const KNOB: KnobInfo = KnobInfo {
     risk: "Everything that leaves through the interface is slowed; packets waiting in a bucket that is replaced are lost.",
     effect: Effect { metric: &QDISC_RATE, how: "shows the rate" },
     doc: "A token bucket (tc-tbf) of 50 ms latency. Only where the kernel's default queueing discipline or another token \
-          bucket is, since others could not be restored exactly.",
+          bucket is, since others could not be restored exactly. The rate that a bucket has already gives it room for 50 ms, \
+          where it held less.",
     read,
     plan,
     check,
@@ -44,12 +45,12 @@ fn plan(_: &Context<'_>, interface: &str, value: &str) -> Result<Plan, TuneError
         return Err(TuneError::value(&name, value, "within 8kbit and 1000gbit"));
     }
     let old = Bucket::present(interface)?;
-    if old.as_ref().is_some_and(|b| b.rate_bytes_per_s == rate_bytes_per_s) {
-        return Err(TuneError::Unchanged { knob: name, value: text(rate_bytes_per_s) });
-    }
     let burst_bytes = ((rate_bytes_per_s as f64 * BURST_S) as u64).max(BURST_BYTES_MIN);
     let new =
         Bucket { handle: crate::step::OUR_HANDLE.to_string(), rate_bytes_per_s, burst_bytes, latency_us: LATENCY_US };
+    if old.as_ref().is_some_and(|b| b.rate_bytes_per_s == rate_bytes_per_s && b.holds_as_much_as(&new)) {
+        return Err(TuneError::Unchanged { knob: name, value: text(rate_bytes_per_s) });
+    }
     let before = old.as_ref().map_or("none".to_string(), |b| text(b.rate_bytes_per_s));
     let permanent = format!(
         "at each boot: tc qdisc replace dev {interface} root tbf rate {value} burst {burst_bytes} latency {}ms",

@@ -80,6 +80,12 @@ impl Bucket {
         }
     }
 
+    /// Whether as much fits into the bucket and its queue.
+    pub fn holds_as_much_as(&self, other: &Self) -> bool {
+        let reaches = |own: u64, others: u64| own as f64 >= (1.0 - ROUNDING) * others as f64;
+        reaches(self.burst_bytes, other.burst_bytes) && reaches(self.latency_us, other.latency_us)
+    }
+
     fn is(&self, other: &Self) -> bool {
         let near = |a: u64, b: u64| (a as f64 - b as f64).abs() <= ROUNDING * a as f64;
         self.handle == other.handle
