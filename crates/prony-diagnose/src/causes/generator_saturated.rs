@@ -26,7 +26,7 @@
 use super::cpu_saturated_user::OWN_SHARE;
 use crate::cause::{Cause, Dose, FULL_CPU, FULL_CPU_ORIGIN, Finding, Judgement, Kind, Layer, Scope, ruled_out};
 use crate::facts::{Hop, Reader};
-use prony_model::load::Gate;
+use prony_model::load::{Gate, LoadResult};
 use prony_model::{Gap, Level};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -43,13 +43,13 @@ pub(super) const CAUSE: Cause = Cause {
 const FULL_THREAD: f64 = 0.9;
 /// Its origin.
 const ORIGIN: &str = "cited: methods.md, validity gates: generator threads below 90 % of a CPU";
+/// One gate is enough.
+const ONE_GATE: f64 = 1.0;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let result = &hop.at(Level::At)?.trial.result;
     let thread = hop.fact("busiest generator thread", "share", busiest_thread)?;
-    let was_paused = |g: &Gate| g.name == "schedule-lag" && result.had_idle_threads();
-    let limits = |g: &&Gate| !g.held && g.generator_limited && !was_paused(g);
-    let gate = result.gates.iter().find(limits);
+    let gate = broken(result).next();
     let crowding = crowding_share(hop);
     if thread.value < FULL_THREAD && gate.is_none() && crowding.is_none() {
         let claim = match result.generator_limited() {
@@ -65,7 +65,16 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         }
         (None, _) => (format!("a thread of the generator uses {:.0} % of a CPU", thread.value * 100.0), thread.value),
     };
-    Finding::new(thread, FULL_THREAD, ORIGIN, &claim, share)
+    let finding = match gate {
+        // A quota or ports stop it while its threads have time left.
+        Some(_) if thread.value < FULL_THREAD => {
+            let gates =
+                hop.fact("gates that the generator breaks", "", |r| Ok(broken(&r.trial.result).count() as f64))?;
+            Finding::new(gates, ONE_GATE, "definition", &claim, share).and(Ok(thread), "busiest generator thread")
+        }
+        Some(_) | None => Finding::new(thread, FULL_THREAD, ORIGIN, &claim, share),
+    };
+    finding
         .and(
             hop.fact("busy share of the generator's CPUs", "share", |r| Ok(r.cpu()?.busy_share())),
             &format!("full from {FULL_CPU} on ({FULL_CPU_ORIGIN})"),
@@ -73,6 +82,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .mend("give the generator more CPUs or machines; the rate is a lower bound until then", None)
         .tested_by(Dose::Untestable("slowing the generator would only show what is known: it sends less"))
         .fires()
+}
+
+/// Gates that say that the generator was the limit. What came late while its threads had time left was paused or woken late.
+fn broken(result: &LoadResult) -> impl Iterator<Item = &Gate> {
+    let was_paused = |g: &Gate| g.name == "schedule-lag" && result.had_idle_threads();
+    result.gates.iter().filter(move |g| !g.held && g.generator_limited && !was_paused(g))
 }
 
 fn busiest_thread(r: &Reader<'_>) -> Result<f64, Gap> {
@@ -125,6 +140,19 @@ mod tests {
             matches!(check(&Hop { run: &run, name: "client" }), Ok(Judgement::Fires(_)))
         };
         assert!(!fires("schedule-lag", 0.1) && fires("schedule-lag", 0.6) && fires("quota", 0.1));
+    }
+
+    #[test]
+    fn a_gate_stands_for_itself_where_the_threads_have_time_left() {
+        let first = |thread| {
+            let mut run = lab(thread).run();
+            let gate = Gate { name: "quota".into(), held: false, detail: String::new(), generator_limited: true };
+            run.trials[1].result.gates = vec![gate];
+            let Ok(Judgement::Fires(found)) = check(&Hop { run: &run, name: "client" }) else { panic!("silent") };
+            (found.evidence[0].metric.clone(), found.evidence[0].value, found.evidence[0].baseline)
+        };
+        assert_eq!(first(0.2), ("gates that the generator breaks".to_string(), 1.0, Some(0.0)));
+        assert_eq!(first(0.95).0, "busiest generator thread");
     }
 
     proptest! {
