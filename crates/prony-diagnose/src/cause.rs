@@ -320,8 +320,19 @@ const LEAST_GROWTH: f64 = 0.5;
 /// (docs/diagnosis-score.md, two machines).
 const COST_WHEN_FULL: f64 = 0.6;
 
-/// Elasticity of throughput to connections between the levels at and beyond, at equal speed of the machine; none in open loop.
+/// Elasticity of throughput to connections, at equal speed of the machine; none in open loop. Of pairs with more of them, where their
+/// interval lies on one side of [`FLAT`]; else between the levels at and beyond, one trial each.
 pub fn concurrency_elasticity(hop: &Hop<'_>) -> Option<f64> {
+    growth_between_levels(hop).map(|growth| growth_in_pairs(hop.run).unwrap_or(growth))
+}
+
+fn growth_in_pairs(run: &Run) -> Option<f64> {
+    let pairs = run.interventions.iter().rev().find(|i| i.what == InterventionKind::Concurrency)?;
+    let (low, high) = (pairs.low?, pairs.high?);
+    pairs.elasticity.filter(|_| low >= FLAT || high < FLAT)
+}
+
+fn growth_between_levels(hop: &Hop<'_>) -> Option<f64> {
     let (at, beyond) = (hop.at(Level::At).ok()?, hop.at(Level::Beyond).ok()?);
     if at.trial.plan.rate.is_some() || beyond.trial.plan.rate.is_some() {
         return None;
@@ -448,6 +459,7 @@ pub fn gain_with_relief(hop: &Hop<'_>, share: f64, freed: impl Fn(&Hop<'_>) -> O
 mod tests {
     use super::*;
     use crate::testing::Lab;
+    use prony_model::Intervention;
     use prony_model::metric::{YARDSTICK_PIECES, YARDSTICK_TIME};
 
     #[test]
@@ -464,6 +476,21 @@ mod tests {
         assert!(elasticity(&faster).abs() < 1e-9, "1.2 times as fast, and as many requests: {}", elasticity(&faster));
         let idle = faster.cpu("0", 0.4, 0.2, 0.1).cpu("1", 0.4, 0.2, 0.1);
         assert!((elasticity(&idle) - 1.2f64.log2()).abs() < 1e-9, "a wait goes by no CPU's speed");
+    }
+
+    #[test]
+    fn pairs_with_more_connections_tell_growth_where_they_are_sure() {
+        let growth = |elasticity: f64, low: f64, high: f64| {
+            let mut run = Lab { x: [6_000.0, 12_000.0, 14_400.0], ..Lab::healthy().throughput(12_000.0) }.run();
+            let mut pairs = Intervention::planned("", InterventionKind::Concurrency, false, 1.0);
+            (pairs.elasticity, pairs.low, pairs.high) = (Some(elasticity), Some(low), Some(high));
+            run.interventions = vec![pairs];
+            concurrency_elasticity(&Hop { run: &run, name: "s1" }).unwrap()
+        };
+        let between_levels = 1.2f64.log2();
+        assert_eq!(growth(0.02, -0.05, 0.09), 0.02, "flat for sure");
+        assert_eq!(growth(0.9, 0.7, 1.1), 0.9, "growing for sure");
+        assert!((growth(0.5, -0.25, 1.31) - between_levels).abs() < 1e-9, "they do not know");
     }
 
     #[test]
