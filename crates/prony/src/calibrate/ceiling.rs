@@ -316,7 +316,7 @@ mod tests {
                 result.threads.push(ThreadUse::default());
             },
             "102 % of its calibrated ceiling: 82,000/s of 80,000/s with 2 threads\n\
-             (nearest cell: HTTP/1.1, 16 connections, one per request, answers of 1.07 KiB)",
+             (nearest cell: HTTP/1.1, 16 connections, one per request, answers of 1,100 B)",
         );
     }
 
@@ -328,7 +328,7 @@ mod tests {
                 plan.protocol = Protocol::Http2;
             },
             "16 % of its calibrated ceiling: 82,000/s of 500,000/s with 1 thread\n\
-             (nearest cell: HTTP/2 over TLS, 16 connections, 10 streams each, answers of 1.07 KiB)",
+             (nearest cell: HTTP/2 over TLS, 16 connections, 10 streams each, answers of 1,100 B)",
         );
     }
 
