@@ -141,7 +141,7 @@ fn open_loop_sends_its_schedule() {
         // What the machine does not tell has no gate.
         let may_lack = ["quota", "backlog"];
         let names = result.gates.iter().map(|g| g.name.as_str()).filter(|name| !may_lack.contains(name));
-        let want = ["rate", "schedule-lag", "cpu", "ports", "descriptors", "bytes", "steady"];
+        let want = ["rate", "schedule-lag", "ports", "cpu", "descriptors", "bytes", "steady"];
         assert_eq!(names.collect::<Vec<_>>(), want);
         let bytes = result.gates.iter().find(|g| g.name == "bytes").unwrap();
         assert!(bytes.held && bytes.detail.contains("the interface lo"), "{}", bytes.detail);
