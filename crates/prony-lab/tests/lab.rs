@@ -302,6 +302,31 @@ fn needs_root_logs_lie_on_the_disk_that_a_host_names() {
 }
 
 #[test]
+fn needs_root_a_disk_waits_a_queue_is_short_and_a_path_swallows_large_packets() {
+    if lacks_root() {
+        return;
+    }
+    // An entry whose answer fits: up waits for one.
+    let over = "entry = \"http://10.77.0.20/616\"\n[lab.host.s1.link]\noffloads = false\n\
+                [lab.host.lb]\nlog_disk = \"image-sync\"\nlink = { rate = \"1gbit\", burst_kib = 4, path_mtu = 1300 }\n";
+    let lab = bring_up_with("proxy", over);
+    let mounted = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let at = format!(" {} ", lab.mounted[0].at.display());
+    let options = mounted.lines().find(|line| line.contains(&at)).and_then(|line| line.split(' ').next_back());
+    let waits = options.is_some_and(|options| options.split(',').any(|option| option == "sync"));
+    let queue = inside(&lab, "lb", &["tc", "qdisc", "show", "dev", "eth0"]);
+    let ask = "curl -s -m 2 -o /dev/null -w '%{http_code} %{size_download}' http://10.77.0.31/$0 || true";
+    let answers = ["616", "10k"].map(|path| inside(&lab, "lb", &["sh", "-c", ask, path]));
+    down(&lab.id).unwrap();
+    assert!(waits, "{options:?}");
+    // 4096 bytes, which tc counts in whole microseconds at this rate.
+    assert!(queue.contains("rate 1Gbit burst 40"), "{queue}");
+    assert_eq!(answers[0], "200 616");
+    assert_ne!(answers[1], "200 10240", "a full packet came through");
+    assert_eq!(traces(&lab.id), [""; 0]);
+}
+
+#[test]
 fn needs_root_a_disk_that_is_not_there_is_told_before_anything_is_made() {
     if lacks_root() {
         return;
