@@ -234,14 +234,14 @@ fn check_link(name: &str, link: &Link, has_switch: bool) -> Result<(), String> {
         if direction.reorder.is_some() && direction.delay.is_none() {
             return wrong("`reorder` needs a `delay`: a packet overtakes those that have one".to_string());
         }
+        if let Some(kib) = direction.burst_kib.filter(|kib| !BURST_KIB.contains(kib)) {
+            return wrong(format!("`burst_kib` is {kib}: write {} to {}", BURST_KIB.start(), BURST_KIB.end()));
+        }
     }
     for (key, mtu) in [("mtu", link.mtu), ("path_mtu", link.path_mtu)] {
         if let Some(mtu) = mtu.filter(|mtu| !MTU.contains(mtu)) {
             return wrong(format!("`{key}` is {mtu}: write {} to {}", MTU.start(), MTU.end()));
         }
-    }
-    if let Some(kib) = link.burst_kib.filter(|kib| !BURST_KIB.contains(kib)) {
-        return wrong(format!("`burst_kib` is {kib}: write {} to {}", BURST_KIB.start(), BURST_KIB.end()));
     }
     match link.queues {
         Some(queues) if !(1..=QUEUES_MAX).contains(&queues) => {
@@ -394,6 +394,7 @@ server = { kind = "nginx-files" }
         link("mtu = 60", expect!["stack `t`: `lab.host.s1.link`: `mtu` is 60: write 576 to 65521"]);
         link("path_mtu = 60", expect!["stack `t`: `lab.host.s1.link`: `path_mtu` is 60: write 576 to 65521"]);
         link("burst_kib = 1", expect!["stack `t`: `lab.host.s1.link`: `burst_kib` is 1: write 2 to 65536"]);
+        link("receive.burst_kib = 1", expect!["stack `t`: `lab.host.s1.link`: `burst_kib` is 1: write 2 to 65536"]);
         link(
             "queues = 2\ndelay = \"1ms\"",
             expect!["stack `t`: `lab.host.s1.link`: a link with a `delay` has one queue"],

@@ -72,8 +72,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&flushes, FLUSHES_PER_WRITE, "guess", "it is flushes that keep the disk busy");
     }
     let share = asleep.value.min(1.0);
-    let buffer = log_buffer(hop);
-    let dose = removal_or(buffer.as_ref(), Dose::Untestable("prony cannot make a disk slower"));
+    let (buffer, dose) = log_buffer(hop);
     let claim =
         format!("workers of {} are asleep {:.0} % of the time for a disk that is always busy", hop.name, share * 100.0);
     Finding::new(busy, FULL_DISK, ORIGIN, &claim, share)
@@ -93,10 +92,13 @@ fn busiest(r: &Reader<'_>) -> Result<f64, Gap> {
     disks.reduce(f64::max).ok_or_else(|| Gap::new(DISK_BUSY.name, r.hop.name, "no disk of this machine was read"))
 }
 
-/// The knob that takes most writes off a disk, where each request writes its line of the access log by itself.
-pub(super) fn log_buffer(hop: &Hop<'_>) -> Option<Knob> {
+/// The knob that takes most writes off a disk, where each request writes its line of the access log by itself, and the test of a
+/// slow disk that follows.
+pub(super) fn log_buffer(hop: &Hop<'_>) -> (Option<Knob>, Dose) {
     let by_line = writes_per_request(hop).is_ok_and(|writes| writes.value >= WRITES_PER_REQUEST);
-    by_line.then(|| nginx_knob(hop, KnobId::NginxAccessLog, "buffer=64k"))?
+    let buffer = by_line.then(|| nginx_knob(hop, KnobId::NginxAccessLog, "buffer=64k")).flatten();
+    let dose = removal_or(buffer.as_ref(), Dose::Untestable("prony cannot make a disk slower"));
+    (buffer, dose)
 }
 
 /// Share of worker time asleep for a disk: by the state of the workers, or by close looks at where they wait, whichever

@@ -25,8 +25,7 @@
 
 use super::disk_saturated::{ASLEEP, asleep, log_buffer};
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, removal_or,
-    ruled_out,
+    Cause, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
 };
 use crate::facts::Hop;
 use prony_model::Gap;
@@ -71,8 +70,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         share * 100.0,
         flushes.value
     );
-    let buffer = log_buffer(hop);
-    let dose = removal_or(buffer.as_ref(), Dose::Untestable("prony cannot make a disk slower"));
+    let (buffer, dose) = log_buffer(hop);
     Finding::new(asleep, ASLEEP, "guess", &claim, share)
         .and(Ok(flushes), "flushes of the disks per request")
         .and(hop.fact("workers asleep for a disk", "share", |r| r.worker_mean(&PROC_DISK_SLEEP)), "seen by their state")
@@ -88,6 +86,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cause::Dose;
     use crate::testing::{Lab, finding, monotonic, score};
     use prony_model::metric::{LOG_SIZE, LOOK_LOG_STEP};
 
