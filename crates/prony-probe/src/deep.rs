@@ -2,13 +2,15 @@
 //!
 //! Each instrument is one program file in `src/bpf` and one file beside this one. What can be watched is found out by
 //! loading it: an instrument that the kernel refuses is a gap with its reason, and the others go on. It costs a few
-//! percent of the CPUs while it lasts, so it is never taken in a scored trial. Invariant: nothing stays in the kernel when
-//! a [`DeepLook`] is dropped.
+//! percent of the CPUs while it lasts, so it is never taken in a scored trial; what each instrument costs is a fact of the
+//! look (`cargo xtask bench observe`). Invariant: nothing stays in the kernel when a [`DeepLook`] is dropped.
 
+mod costs;
 mod fold;
 mod locks;
 mod mappings;
 mod packets;
+mod part_time;
 mod profile;
 mod program;
 mod softirqs;
@@ -22,10 +24,6 @@ use crate::roots::Roots;
 use prony_model::metric as m;
 use prony_model::{Host, Metric, Stacks};
 use std::time::{Duration, Instant};
-
-/// Soft interrupts are timed for this part of the look only: at two million events in ten seconds of load this is the one
-/// instrument that is not free (3 to 5 % of throughput, measured with `kernel.bpf_stats_enabled`).
-const SOFTIRQ_PART: f64 = 0.1;
 
 /// Whom to watch.
 #[derive(Clone, Debug)]
@@ -49,7 +47,8 @@ pub(crate) struct DeepLook {
     packets: Option<packets::Packets>,
     softirqs: Option<softirqs::Softirqs>,
     split: Option<split::Split>,
-    softirqs_until: Duration,
+    costs: costs::Costs,
+    duration: Duration,
 }
 
 impl DeepLook {
@@ -76,17 +75,17 @@ impl DeepLook {
         let locks = processes.then(|| taken(facts, &m::LOCK_WAIT, locks::Locks::begin(&watched))).flatten();
         let threads = processes.then(|| taken(facts, &m::THREAD_COUNT, threads::Threads::begin(&watched))).flatten();
         let packets = taken(facts, &m::DROP_REASON, packets::Packets::begin(&watched));
-        let softirqs = taken(facts, &m::SOFTIRQ_TIME, softirqs::Softirqs::begin(&watched));
+        let softirqs = taken(facts, &m::SOFTIRQ_TIME, softirqs::Softirqs::begin(duration));
         let split =
             processes.then(|| taken(facts, &m::SPLIT_RESIDENCE, split::Split::begin(&watched, duration))).flatten();
-        let softirqs_until = duration.mul_f64(SOFTIRQ_PART);
-        Self { watched, begun: Instant::now(), profile, locks, threads, packets, softirqs, split, softirqs_until }
+        let (begun, costs) = (Instant::now(), costs::Costs::default());
+        Self { watched, begun, profile, locks, threads, packets, softirqs, split, costs, duration }
     }
 
     fn blind(watched: Watched) -> Self {
         let (profile, locks, threads, packets, softirqs, split) = (None, None, None, None, None, None);
-        let (begun, softirqs_until) = (Instant::now(), Duration::ZERO);
-        Self { watched, begun, profile, locks, threads, packets, softirqs, split, softirqs_until }
+        let (begun, costs, duration) = (Instant::now(), costs::Costs::default(), Duration::ZERO);
+        Self { watched, begun, profile, locks, threads, packets, softirqs, split, costs, duration }
     }
 
     /// Whether anything watches.
@@ -96,18 +95,33 @@ impl DeepLook {
 
     /// Called every few milliseconds: begins and ends what is watched for a part of the time only.
     pub(crate) fn tick(&mut self) {
-        if let Some(softirqs) = self.softirqs.as_mut().filter(|_| self.begun.elapsed() >= self.softirqs_until) {
-            softirqs.stop();
+        let age = self.begun.elapsed();
+        if !self.costs.is_timing() {
+            self.softirqs.iter_mut().for_each(|softirqs| softirqs.tick(age));
+            self.split.iter_mut().for_each(|split| split.tick(age));
         }
-        if let Some(split) = &mut self.split {
-            split.tick();
-        }
+        let mut costs = std::mem::take(&mut self.costs);
+        costs.tick(&self.programs(), age, self.duration);
+        self.costs = costs;
     }
 
-    /// Ends the look: puts `profile.*`, `lock.*`, `thread.*`, `queue.*`, `drop.*`, `softirq.time`, `split.*`, and gives back
-    /// the call stacks. Names are looked up now, in one batch, while the processes still live.
+    fn programs(&self) -> costs::Programs<'_> {
+        [
+            ("profile", self.profile.as_ref().map(|i| &i.program)),
+            ("locks", self.locks.as_ref().map(|i| &i.program)),
+            ("threads", self.threads.as_ref().map(|i| &i.program)),
+            ("packets", self.packets.as_ref().map(|i| &i.program)),
+            ("softirqs", self.softirqs.as_ref().map(|i| i.part_time.program())),
+            ("split", self.split.as_ref().map(|i| i.part_time.program())),
+        ]
+    }
+
+    /// Ends the look: puts `profile.*`, `lock.*`, `thread.*`, `queue.*`, `drop.*`, `softirq.time`, `split.*`, `self.look`, and
+    /// gives back the call stacks. Names are looked up now, in one batch, while the processes still live.
     pub(crate) fn finish(mut self, facts: &mut Facts, roots: &Roots) -> Option<Stacks> {
         let seconds = self.begun.elapsed().as_secs_f64();
+        let costs = std::mem::take(&mut self.costs);
+        costs.put(&self.programs(), facts);
         let mut raw = RawStacks::default();
         let profile = self.profile.take().map(|profile| profile.stop(&mut raw));
         let locks = self.locks.take().map(|locks| locks.stop(&mut raw));

@@ -15,6 +15,7 @@ use crate::pauses::Pauses;
 use crate::process::{StatFields, miss_processes, workers};
 use crate::roots::Roots;
 use crate::serving::Serving;
+use crate::sys;
 use crate::text::snmp_table;
 use crate::upstreams;
 use prony_model::metric as m;
@@ -36,12 +37,14 @@ const THREADS_MAX: usize = 256;
 /// Looks at a log per burst, and the time between two: a burst is 4 ms, in which a server that writes 1000 lines per
 /// second writes four times, and writes 5 us apart are still told apart: a worker that answers several requests in a
 /// row writes their lines every 10 us.
-const LOOKS_PER_BURST: usize = 800;
+const LOOKS_PER_BURST: u32 = 800;
 const LOOK_SPACING: Duration = Duration::from_micros(5);
 /// A look that comes later than this after the one before is no quick look. A guess: room for a short interrupt.
 const LATE: Duration = Duration::from_micros(30);
-/// Bursts per look, spread over its time: together 96 ms of spinning.
+/// Bursts per look, spread over its time: together 96 ms of spinning at most.
 const BURSTS: u32 = 24;
+/// A log whose writes were seen so often needs no more of them. A guess: six of them are its lower tenth.
+const QUICK_STEPS_ENOUGH: usize = 60;
 /// With fewer quick steps than this, and enough quick looks, writes are so rare that one tick sees about one: then the
 /// growth from tick to tick tells their size. 4000 looks are 20 ms; fewer than 3 writes in that time are fewer than
 /// 150 per second.
@@ -60,6 +63,8 @@ const LOGS_MAX: usize = 4;
 const TAIL_BYTES: usize = 8 << 10;
 /// Tail of an access log in which upstreams are looked for: some 500 lines.
 const UPSTREAMS_TAIL_BYTES: usize = 256 << 10;
+/// The item of [`m::SELF_LOOK`] that is this thread.
+const OWN_THREAD: &str = "thread";
 /// Kernel functions that are named.
 const FUNCTIONS_MAX: usize = 20;
 
@@ -78,6 +83,7 @@ pub struct Looked {
 /// metrics need a load meanwhile. Blocks the calling thread for that time.
 pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duration) -> Looked {
     let mut facts = Facts::new(name, at_ns);
+    let (began, own_ns) = (Instant::now(), sys::thread_cpu_ns());
     let pids = hop::processes(host, &roots).unwrap_or_else(|gap| {
         miss_processes(&mut facts, host, &gap);
         Vec::new()
@@ -111,7 +117,7 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
             neighbours.glance_at_resolvers();
             if !logs.is_empty() {
                 glance(&mut logs, &logs::held(&roots, &pids));
-                burst(&mut logs);
+                burst(&mut wanting(&mut logs));
             }
             bursts += 1;
         }
@@ -142,6 +148,8 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
     if let Some(tail) = host.logs.access.as_deref().and_then(|log| upstreams_tail(Path::new(log))) {
         upstreams::put(&mut facts, &tail);
     }
+    let own_s = sys::thread_cpu_ns().saturating_sub(own_ns) as f64 / 1e9;
+    facts.put(&m::SELF_LOOK, OWN_THREAD, own_s / began.elapsed().as_secs_f64());
     let (sample, gaps) = facts.finish();
     Looked { sample, gaps, stacks: seen }
 }
@@ -194,6 +202,8 @@ struct Log {
     /// Growths from tick to tick.
     slow_steps: Vec<u64>,
     tick_size: u64,
+    /// Its size at the burst before.
+    burst_size: u64,
     /// Glances at the descriptors of the hop's processes, and how many of them found the log among them.
     glances: u32,
     held: u32,
@@ -210,6 +220,7 @@ fn open_logs(facts: &mut Facts, paths: Vec<PathBuf>) -> Vec<Log> {
                 quick: QuickSteps::default(),
                 slow_steps: Vec::new(),
                 tick_size: first_size,
+                burst_size: first_size,
                 glances: 0,
                 held: 0,
             }),
@@ -227,22 +238,38 @@ fn glance(logs: &mut [Log], held: &BTreeSet<PathBuf>) {
     }
 }
 
-/// Quick looks at all logs. Spins between them: a sleep would be longer than the spacing. A look that comes late,
+/// Logs that want quick looks. One that has not grown since the burst before would show nothing in this one: that counts as
+/// looked, and spares the CPUs the spinning.
+fn wanting(logs: &mut [Log]) -> Vec<&mut Log> {
+    let wants = |log: &mut &mut Log| {
+        let size = log.size();
+        let grew = std::mem::replace(&mut log.burst_size, size) != size;
+        log.quick.looks += if grew { 0 } else { LOOKS_PER_BURST };
+        grew && log.quick.steps.len() < QUICK_STEPS_ENOUGH
+    };
+    logs.iter_mut().filter_map(|mut log| wants(&mut log).then_some(log)).collect()
+}
+
+/// Quick looks at logs. Spins between them: a sleep would be longer than the spacing. A look that comes late,
 /// because the scheduler gave the CPU to others, may see many writes at once and does not count as a step.
-fn burst(logs: &mut [Log]) {
+fn burst(logs: &mut [&mut Log]) {
+    if logs.is_empty() {
+        return;
+    }
     for log in logs.iter_mut() {
         let size = log.size();
         log.quick.see(size, false);
     }
     let mut last_look = Instant::now();
     for _ in 0..LOOKS_PER_BURST {
-        let next = Instant::now() + LOOK_SPACING;
+        let this_look = Instant::now();
         for log in logs.iter_mut() {
             let size = log.size();
+            // From before the last look until after this one: a look itself may be where the scheduler takes the CPU.
             log.quick.see(size, last_look.elapsed() <= LATE);
         }
-        last_look = Instant::now();
-        while Instant::now() < next {
+        last_look = this_look;
+        while this_look.elapsed() < LOOK_SPACING {
             std::hint::spin_loop();
         }
     }
@@ -558,6 +585,24 @@ mod tests {
         }
         let held = |name: &str| facts.value(&m::LOOK_LOG_HELD, path(name).to_str().unwrap());
         assert_eq!((held("kept.log"), held("anew.log")), (Some(1.0), Some(0.25)));
+    }
+
+    #[test]
+    fn only_a_log_that_grows_and_was_not_seen_enough_gets_quick_looks() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = ["grows", "rests", "known"].map(|name| dir.path().join(name));
+        paths.iter().for_each(|path| std::fs::write(path, "").unwrap());
+        let mut logs = open_logs(&mut Facts::new("lb", 0), paths.to_vec());
+        logs[2].quick.steps = vec![200; QUICK_STEPS_ENOUGH];
+        [&paths[0], &paths[2]].iter().for_each(|path| std::fs::write(path, "one line\n").unwrap());
+        let wanted: Vec<PathBuf> = wanting(&mut logs).iter().map(|log| log.path.clone()).collect();
+        assert_eq!(wanted, [paths[0].clone()]);
+        assert!(wanting(&mut logs).is_empty(), "none has grown since then");
+        assert_eq!(
+            logs.iter().map(|log| log.quick.looks).collect::<Vec<_>>(),
+            [800, 1600, 800],
+            "a rest counts as looked"
+        );
     }
 
     #[test]

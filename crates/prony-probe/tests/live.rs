@@ -244,6 +244,19 @@ fn what_nginx_runs(sample: &Sample, stacks: &Stacks) {
     assert!(sum(sample, "thread.asleep") > 0.0, "{:?}", sample.values);
     assert_eq!(sum(sample, "retransmit.state"), 0.0);
     assert!((0.0..1.0).contains(&value(sample, "queue.wait", "")));
+    what_the_look_cost(sample);
+}
+
+/// Each instrument tells its own cost, whatever it is here.
+fn what_the_look_cost(sample: &Sample) {
+    for instrument in ["profile", "locks", "threads", "packets", "softirqs", "split", "thread"] {
+        let share = value(sample, "self.look", instrument);
+        assert!((0.0..1.0).contains(&share), "{instrument} took {share} of a CPU");
+        eprintln!("{instrument}: {:.2} % of a CPU", share * 100.0);
+    }
+    for busy in ["profile", "threads", "softirqs", "thread"] {
+        assert!(value(sample, "self.look", busy) > 0.0, "{busy} was at work");
+    }
 }
 
 /// Processes that do one thing, until dropped.

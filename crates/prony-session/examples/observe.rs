@@ -1,11 +1,12 @@
-//! What observing costs: the same closed load on a running stack, with the watch of a session and without, in turn.
+//! What observing costs: the same closed load on a running stack, observed as a session does and not at all, in turn.
 //!
-//! `observe STACK_FILE PAIRS SECONDS SEED` prints one JSON object; `cargo xtask bench observe` brings up a lab and runs it.
-//! Both trials of a pair run next to each other, in random order. Invariant: a watched trial does all that a session does
-//! with samples (read, collect, record to a file), and an unwatched one none of it.
+//! `observe watch|look STACK_FILE PAIRS SECONDS SEED [HOST]` prints one JSON object; `cargo xtask bench observe` brings up a
+//! lab and runs it. Both trials of a pair run next to each other, in random order. Invariant: an observed trial has all that a session
+//! does (`watch`: samples read, collected, recorded to a file; `look`: the close look at every host but the generator, or at
+//! HOST alone), and the other none of it.
 
-use prony_agent::{Agent, Reply, Request, Seen};
-use prony_model::metric::SELF_CPU;
+use prony_agent::{Agent, AgentError, Reply, Request, Seen};
+use prony_model::metric::{SELF_CPU, SELF_LOOK};
 use prony_model::{LoadPlan, LoadResult, Nanos, Run, SeriesSet, Stack, Window};
 use prony_record::Writer;
 use prony_session::Effort;
@@ -29,8 +30,13 @@ type Agents = BTreeMap<String, Box<dyn Agent>>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [file, pairs, seconds, seed] = args.as_slice() else {
-        return Err("usage: observe STACK_FILE PAIRS SECONDS SEED".into());
+    let (what, file, pairs, seconds, seed) = match args.as_slice() {
+        [what, file, pairs, seconds, seed] if what == "watch" => (What::Watch, file, pairs, seconds, seed),
+        [what, file, pairs, seconds, seed] if what == "look" => (What::Look { at: None }, file, pairs, seconds, seed),
+        [what, file, pairs, seconds, seed, host] if what == "look" => {
+            (What::Look { at: Some(host.clone()) }, file, pairs, seconds, seed)
+        }
+        _ => return Err("usage: observe watch|look STACK_FILE PAIRS SECONDS SEED [HOST]".into()),
     };
     let stack = Stack::parse(file, &std::fs::read_to_string(file)?)?;
     let plan = LoadPlan {
@@ -40,20 +46,30 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..prony_load::plan_from(&stack, &|path| std::fs::read(path))?
     };
     let scratch = tempfile::tempdir()?;
-    let mut trials = Trials::new(stack, plan, scratch.path())?;
+    let mut trials = Trials::new(what, stack, plan, scratch.path())?;
     let mut random = Random::new(seed.parse()?);
     for _ in 0..pairs.parse::<u32>()? {
-        let watched_first = random.below(2) == 1;
-        let first = trials.run(watched_first)?;
-        let second = trials.run(!watched_first)?;
-        trials.pairs.push(if watched_first { (second, first) } else { (first, second) });
+        let observed_first = random.below(2) == 1;
+        let first = trials.run(observed_first)?;
+        let second = trials.run(!observed_first)?;
+        trials.pairs.push(if observed_first { (second, first) } else { (first, second) });
     }
     writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&trials.summary()?)?)?;
     Ok(())
 }
 
+/// How an observed trial is observed.
+enum What {
+    Watch,
+    /// At one host, or at all but the generator.
+    Look {
+        at: Option<String>,
+    },
+}
+
 /// What is loaded, and what came of it.
 struct Trials {
+    what: What,
     run: Run,
     plan: LoadPlan,
     agents: Agents,
@@ -62,22 +78,25 @@ struct Trials {
     series: SeriesSet,
     samples: u64,
     watched: Vec<Window>,
-    /// Without the watch, with it.
+    /// What each instrument of the looks took, by host: shares of one CPU.
+    looks: BTreeMap<String, BTreeMap<String, Vec<f64>>>,
+    /// Without being observed, with it.
     pairs: Vec<(LoadResult, LoadResult)>,
 }
 
 impl Trials {
-    fn new(stack: Stack, plan: LoadPlan, scratch: &Path) -> Result<Self, Box<dyn Error>> {
+    fn new(what: What, stack: Stack, plan: LoadPlan, scratch: &Path) -> Result<Self, Box<dyn Error>> {
         let agents = prony_session::connect(&stack, &scratch.join("journal"));
         let generator = stack.generator().ok_or("the stack names no host with role \"generator\"")?.0.to_string();
         let run = Run { id: "observe".to_string(), stack, ..Run::default() };
         let writer = Writer::create(&scratch.join("observe.prony"), &run)?;
-        let (series, pairs) = (SeriesSet::default(), Vec::new());
-        Ok(Self { run, plan, agents, generator, writer, series, samples: 0, watched: Vec::new(), pairs })
+        let (series, looks, pairs) = (SeriesSet::default(), BTreeMap::new(), Vec::new());
+        Ok(Self { what, run, plan, agents, generator, writer, series, samples: 0, watched: Vec::new(), looks, pairs })
     }
 
-    /// One trial: the load from the generator's host, watched or not.
-    fn run(&mut self, watched: bool) -> Result<LoadResult, Box<dyn Error>> {
+    /// One trial: the load from the generator's host, observed or not.
+    fn run(&mut self, observed: bool) -> Result<LoadResult, Box<dyn Error>> {
+        let watched = observed && matches!(self.what, What::Watch);
         let (sender, seen) = channel();
         if watched {
             let per_second = Effort::default().samples_per_s;
@@ -86,6 +105,10 @@ impl Trials {
         drop(sender);
         let generator = self.agents.get(&self.generator).ok_or("the generator has no agent")?;
         let replies = generator.begin(Request::Load(Box::new(self.plan.clone())));
+        let looks = match &self.what {
+            What::Look { at } if observed => self.begin_looks(at.as_deref()),
+            What::Look { .. } | What::Watch => Vec::new(),
+        };
         let mut flushed = Instant::now();
         let reply = loop {
             match replies.recv_timeout(TICK) {
@@ -100,7 +123,28 @@ impl Trials {
         if watched {
             self.watched.push(window);
         }
+        looks.into_iter().try_for_each(|(host, replies)| self.take_look(host, replies.recv()??))?;
         Ok(*result)
+    }
+
+    /// Looks that last as long as the trial.
+    fn begin_looks(&self, at: Option<&str>) -> Vec<(String, Receiver<Result<Reply, AgentError>>)> {
+        let duration = Nanos(self.plan.warmup.0 + self.plan.duration.0);
+        let wanted = |name: &str| at.map_or(name != self.generator, |at| name == at);
+        let agents = self.agents.iter().filter(|(name, _)| wanted(name));
+        agents.map(|(name, agent)| (name.clone(), agent.begin(Request::Look { duration }))).collect()
+    }
+
+    fn take_look(&mut self, host: String, reply: Reply) -> Result<(), Box<dyn Error>> {
+        let Reply::Looked(sample, gaps, _) = reply else { return Err("not the reply to a look".into()) };
+        if let Some(gap) = gaps.iter().find(|gap| gap.fact == SELF_LOOK.name) {
+            return Err(format!("what a look costs cannot be read: {}", gap.reason).into());
+        }
+        let costs = self.looks.entry(host).or_default();
+        for (_, instrument, share) in sample.values.into_iter().filter(|(metric, ..)| metric == SELF_LOOK.name) {
+            costs.entry(instrument).or_default().push(share);
+        }
+        Ok(())
     }
 
     fn take_in(&mut self, seen: &Receiver<Seen>, flushed: &mut Instant) -> Result<(), Box<dyn Error>> {
@@ -135,6 +179,7 @@ impl Trials {
             "samples_per_s": Effort::default().samples_per_s,
             "samples": self.samples,
             "cpu_shares": shares,
+            "look_shares": self.looks,
         }))
     }
 

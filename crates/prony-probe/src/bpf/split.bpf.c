@@ -198,10 +198,11 @@ SEC("tp_btf/sk_data_ready") int on_arrival(__u64 *ctx)
 {
 	struct sock *sock = (struct sock *)ctx[0];
 	struct exchange *exchange;
-	__u64 now = now_ns();
+	__u64 now;
 
 	if (!is_tcp_here(sock) || sock->__sk_common.skc_state == TCP_LISTEN)
 		return 0;
+	now = now_ns();
 	if (is_accepted(sock)) {
 		exchange = socket_storage(&exchanges, sock, 0, STORAGE_CREATE);
 		if (exchange && exchange->phase == IDLE) {
@@ -223,10 +224,11 @@ SEC("tp_btf/sock_recv_length") int on_read(__u64 *ctx)
 	struct sock *sock = (struct sock *)ctx[0];
 	int length = ctx[1], flags = ctx[2];
 	struct exchange *exchange;
-	__u64 now = now_ns();
+	__u64 now;
 
 	if (length <= 0 || (flags & MSG_PEEK) || !is_tcp_here(sock) || !is_hops(current_task()))
 		return 0;
+	now = now_ns();
 	exchange = socket_storage(&exchanges, sock, 0, 0);
 	if (!exchange)
 		return 0;

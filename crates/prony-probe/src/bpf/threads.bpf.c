@@ -104,18 +104,19 @@ SEC("tp_btf/sched_switch") int on_switch(__u64 *ctx)
 	struct task_struct *leaves = (struct task_struct *)ctx[1], *comes = (struct task_struct *)ctx[2];
 	struct thread *thread = thread_of(leaves);
 	struct slept *slept, first = { .count = 1 };
-	__u64 now = now_ns(), end;
+	__u64 now, end;
 
 	if (thread && (ctx[0] || !leaves->__state)) {
-		thread->runnable_ns = now;
+		thread->runnable_ns = now_ns();
 	} else if (thread) {
-		thread->asleep_ns = now;
+		thread->asleep_ns = now_ns();
 		thread->runnable_ns = 0;
 		thread->stack = stack_id(ctx, &stacks, 0);
 	}
 	thread = thread_of(comes);
 	if (!thread)
 		return 0;
+	now = now_ns();
 	end = thread->runnable_ns ? thread->runnable_ns : now;
 	if (thread->runnable_ns && now > thread->runnable_ns) {
 		add(slot_of(now - thread->runnable_ns), 1);

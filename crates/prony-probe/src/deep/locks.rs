@@ -18,7 +18,7 @@ const NO_STACK: &str = "[short]";
 /// Lock waits under watch.
 #[derive(Debug)]
 pub(super) struct Locks {
-    program: Program,
+    pub program: Program,
 }
 
 /// Waits by stack, whose addresses have no names yet.

@@ -31,7 +31,7 @@ const NONE: &str = "NONE";
 /// Packets under watch.
 #[derive(Debug)]
 pub(super) struct Packets {
-    program: Program,
+    pub program: Program,
 }
 
 impl Packets {

@@ -10,9 +10,11 @@ use super::program::{Program, u32_at, u64_at};
 use super::symbols::{Frame, KERNEL, Symbols};
 use super::{RawStacks, Watched, sys};
 use crate::facts::Facts;
+use crate::hop::numbered;
 use prony_model::Stacks;
 use prony_model::metric as m;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// Samples per second and CPU. A look of 3 s at one full CPU gives 3000, which tell a share of 5 % to 0.8 points (2
 /// standard errors of a binomial share); 99 per second would tell it to 2.5. A prime below 1000, so that it falls in step
@@ -28,7 +30,7 @@ const NO_PLACE: [i32; 2] = [-17, -12];
 /// A profile in the making.
 #[derive(Debug)]
 pub(super) struct Profile {
-    program: Program,
+    pub program: Program,
 }
 
 /// Whose code a sample saw; numbered as in profile.bpf.c.
@@ -60,14 +62,16 @@ pub(super) struct Stopped {
 }
 
 impl Profile {
-    /// Clocks on all CPUs of the machine, because processes may run on others than the stack file says.
+    /// Clocks on every CPU that the hop's threads may run on, which may be others than the stack file says.
     pub(super) fn begin(watched: &Watched) -> Result<Self, String> {
         let mut program = Program::load("profile", include_bytes!(concat!(env!("OUT_DIR"), "/profile.bpf.o")))?;
         program.watch(&watched.pids)?;
-        let all = online_cpus();
-        let own = if watched.cpus.is_empty() { &all } else { &watched.cpus };
+        let online = online_cpus();
+        let own = if watched.cpus.is_empty() { &online } else { &watched.cpus };
         own.iter().try_for_each(|cpu| program.put("cpus", *cpu, &[1]))?;
-        for cpu in all {
+        let theirs = cpus_of_threads(&watched.pids);
+        let has_clock = |cpu: &u32| own.contains(cpu) || theirs.as_ref().is_none_or(|theirs| theirs.contains(cpu));
+        for cpu in online.iter().copied().filter(has_clock) {
             let clock = sys::clock_of(cpu, PER_SECOND).map_err(|e| {
                 format!(
                     "perf_event_open on CPU {cpu}: {e}; it needs root (CAP_PERFMON), see kernel.perf_event_paranoid"
@@ -159,6 +163,16 @@ impl Stopped {
     }
 }
 
+/// CPUs that threads of these processes may run on; none when one cannot be asked.
+fn cpus_of_threads(pids: &[u32]) -> Option<BTreeSet<u32>> {
+    let threads = pids.iter().flat_map(|pid| numbered(&PathBuf::from(format!("/proc/{pid}/task"))));
+    let mut all = BTreeSet::new();
+    for thread in threads {
+        all.extend(sys::cpus_of(thread)?);
+    }
+    Some(all)
+}
+
 /// CPUs that are switched on; the first alone when the kernel does not say.
 fn online_cpus() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
@@ -204,6 +218,13 @@ mod tests {
         assert_eq!((stacks.host.as_str(), stacks.at_ns), ("lb", 5));
         assert_eq!(facts.value(&m::PROFILE_LOST, ""), Some(2.5));
         assert!(facts.value(&m::PROFILE_SELF, "do_idle").is_none(), "idling is nobody's work");
+    }
+
+    #[test]
+    fn threads_tell_where_they_may_run() {
+        let own = cpus_of_threads(&[std::process::id()]).unwrap();
+        assert!(!own.is_empty() && own.iter().all(|cpu| online_cpus().contains(cpu)), "{own:?}");
+        assert_eq!(cpus_of_threads(&[]), Some(BTreeSet::new()));
     }
 
     #[test]

@@ -2,9 +2,12 @@
 //!
 //! Knows no program. Invariant: a refusal becomes one sentence with the next step; libbpf prints nothing.
 
+use super::sys;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, set_print};
 use std::cell::RefCell;
+use std::os::fd::AsFd as _;
 use std::sync::Once;
+use std::time::Duration;
 
 /// An object of programs and maps. Detached and freed when dropped.
 #[derive(Debug)]
@@ -63,6 +66,14 @@ impl Program {
     /// Takes the programs out of the kernel's way; the maps stay readable.
     pub(super) fn detach(&mut self) {
         self.links.clear();
+    }
+
+    /// How long its programs have run, summed over CPUs, while the kernel timed them. None when it is not attached, or the
+    /// kernel does not tell.
+    pub(super) fn run_time(&self) -> Option<Duration> {
+        let loaded = self.object.progs().filter(|program| !is_any_of(&self.left_out, program.name()));
+        let spent: Option<Duration> = loaded.map(|program| sys::run_time(program.as_fd())).sum();
+        spent.filter(|_| !self.links.is_empty())
     }
 
     /// Puts a value into a map.

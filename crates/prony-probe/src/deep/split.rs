@@ -6,12 +6,13 @@
 //! timed.
 
 use super::Watched;
+use super::part_time::PartTime;
 use super::program::{Program, u32_at, u64_at};
 use crate::facts::Facts;
 use crate::sockets::listening_ports;
 use prony_model::metric as m;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Slots of a histogram for each doubling, as in split.bpf.c, and where they stand in a value.
 const FINE: usize = 32;
@@ -23,25 +24,10 @@ const ENOUGH: u64 = 20_000;
 /// Room for ports and peers in split.bpf.c.
 const PLACES_MAX: usize = 128;
 
-/// Before this part of the look is over nothing is timed: connections open, and other instruments of the look are loaded on
-/// the CPUs that the requests want. A guess: a look of 3 s has a settling time of 0.4 s.
-const SETTLE_PART: f64 = 0.2;
-
 /// Requests under watch, or soon.
 #[derive(Debug)]
 pub(super) struct Split {
-    program: Program,
-    made: Instant,
-    settle: Duration,
-    state: State,
-}
-
-#[derive(Debug)]
-enum State {
-    Settling,
-    Watching(Instant),
-    Done { seconds: f64 },
-    Refused(String),
+    pub part_time: PartTime,
 }
 
 /// What a place is timed for, as `enum kind` in split.bpf.c.
@@ -74,45 +60,21 @@ impl Split {
         program.put("namespace", 0, &namespace.to_ne_bytes())?;
         ports.iter().try_for_each(|port| program.put("ports", u32::from(*port), &[1]))?;
         program.watch(&watched.pids)?;
-        Ok(Self { program, made: Instant::now(), settle: look.mul_f64(SETTLE_PART), state: State::Settling })
+        Ok(Self { part_time: PartTime::new(program, look) })
     }
 
     /// Begins when the load has settled, and ends when enough was seen.
-    pub(super) fn tick(&mut self) {
-        match self.state {
-            State::Settling if self.made.elapsed() >= self.settle => {
-                self.state = match self.program.attach() {
-                    Ok(()) => State::Watching(Instant::now()),
-                    Err(reason) => State::Refused(reason),
-                };
-            }
-            State::Watching(since) if self.timed() >= ENOUGH => self.stop(since),
-            State::Settling | State::Watching(_) | State::Done { .. } | State::Refused(_) => {}
-        }
-    }
-
-    fn timed(&self) -> u64 {
-        self.program.entries("enough").first().map_or(0, |(_, value)| u64_at(value, 0))
-    }
-
-    fn stop(&mut self, since: Instant) {
-        self.state = State::Done { seconds: since.elapsed().as_secs_f64() };
-        self.program.detach();
+    pub(super) fn tick(&mut self, age: Duration) {
+        self.part_time.tick(age, |program, _| timed(program) >= ENOUGH);
     }
 
     /// Puts `split.*`.
-    pub(super) fn put(mut self, facts: &mut Facts) {
-        if let State::Watching(since) = self.state {
-            self.stop(since);
-        }
-        let seconds = match self.state {
-            State::Done { seconds } => seconds,
-            State::Refused(reason) => return facts.miss(m::SPLIT_RESIDENCE.name, reason),
-            State::Settling | State::Watching(_) => {
-                return facts.miss(m::SPLIT_RESIDENCE.name, "the look ended before the load had settled");
-            }
+    pub(super) fn put(self, facts: &mut Facts) {
+        let (program, seconds) = match self.part_time.finish() {
+            Ok(watched) => watched,
+            Err(reason) => return facts.miss(m::SPLIT_RESIDENCE.name, reason),
         };
-        let entries = self.program.entries("times");
+        let entries = program.entries("times");
         if entries.len() >= PLACES_MAX {
             facts.miss(
                 m::SPLIT_CALLS.name,
@@ -121,6 +83,11 @@ impl Split {
         }
         put(facts, entries.iter().filter_map(|(key, value)| Times::read(key, value)).collect(), seconds);
     }
+}
+
+/// Requests that came to the hop and were timed so far.
+fn timed(program: &Program) -> u64 {
+    program.entries("enough").first().map_or(0, |(_, value)| u64_at(value, 0))
 }
 
 fn put(facts: &mut Facts, mut times: Vec<Times>, seconds: f64) {

@@ -1,9 +1,14 @@
-//! System calls that neither std nor libbpf offers: a perf event on a CPU; and the numbers of namespaces.
+//! System calls that std does not offer: a perf event on a CPU, the time that eBPF programs take, the CPUs of a thread; and
+//! the numbers of namespaces.
 
+use libbpf_rs::libbpf_sys;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// `struct perf_event_attr` as of its first version (perf_event_open(2), PERF_ATTR_SIZE_VER0).
 #[repr(C)]
@@ -60,6 +65,33 @@ pub(super) fn clock_of(cpu: u32, per_second: u64) -> io::Result<OwnedFd> {
     }
     // SAFETY: the call gave a new descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// CPUs that a thread may run on. None when it is gone, or the machine has more CPUs than the call can tell.
+pub(super) fn cpus_of(thread: u32) -> Option<Vec<u32>> {
+    let set = sched_getaffinity(Pid::from_raw(thread as i32)).ok()?;
+    Some((0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).map(|cpu| cpu as u32).collect())
+}
+
+/// Has the kernel time every eBPF program until the descriptor is dropped.
+pub(super) fn time_programs() -> io::Result<OwnedFd> {
+    // SAFETY: the call takes no pointer and has no precondition.
+    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the call gave a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// How long a program ran while the kernel timed it, summed over CPUs. None when the kernel does not tell.
+pub(super) fn run_time(program: BorrowedFd<'_>) -> Option<Duration> {
+    // SAFETY: the structure is plain numbers, for which all zeros is a value.
+    let mut seen: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
+    let mut size = size_of_val(&seen) as u32;
+    // SAFETY: the structure has the size that is told and lives through the call, which keeps no pointer to it.
+    let failed = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut seen, &raw mut size) };
+    (failed == 0).then(|| Duration::from_nanos(seen.run_time_ns))
 }
 
 /// Number of a namespace, by its file under /proc.

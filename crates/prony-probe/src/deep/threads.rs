@@ -20,7 +20,7 @@ const FUNCTIONS_MAX: usize = 30;
 /// Threads under watch.
 #[derive(Debug)]
 pub(super) struct Threads {
-    program: Program,
+    pub program: Program,
 }
 
 /// What they did, without names yet.
