@@ -34,15 +34,17 @@ const TICK: Duration = Duration::from_millis(10);
 const WORKERS_PER_TICK: usize = 4;
 /// Further threads that are looked at: each some five times in three seconds.
 const THREADS_MAX: usize = 256;
-/// Looks at a log per burst, and the time between two: a burst is 4 ms, in which a server that writes 1000 lines per
-/// second writes four times, and writes 5 us apart are still told apart: a worker that answers several requests in a
-/// row writes their lines every 10 us.
-const LOOKS_PER_BURST: u32 = 800;
+/// Looks at a log per burst, and the time between two: a burst takes a CPU for 0.4 ms, which hardly delays a request, and
+/// writes 5 us apart are still told apart: a worker that answers several requests in a row writes their lines every 10 us.
+const LOOKS_PER_BURST: u32 = 80;
 const LOOK_SPACING: Duration = Duration::from_micros(5);
 /// A look that comes later than this after the one before is no quick look. A guess: room for a short interrupt.
 const LATE: Duration = Duration::from_micros(30);
-/// Bursts per look, spread over its time: together 96 ms of spinning at most.
-const BURSTS: u32 = 24;
+/// Bursts per look, spread over its time: together 96 ms of spinning at most, in which a server that writes 1000 lines per
+/// second writes a hundred times.
+const BURSTS: u32 = 240;
+/// Looks at descriptors and resolvers, spread over the time.
+const GLANCES: u32 = 24;
 /// A log whose writes were seen so often needs no more of them. A guess: six of them are its lower tenth.
 const QUICK_STEPS_ENOUGH: usize = 60;
 /// With fewer quick steps than this, and enough quick looks, writes are so rare that one tick sees about one: then the
@@ -102,7 +104,7 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
         return Looked { sample, gaps, stacks: None };
     }
     let start = Instant::now();
-    let (mut next_worker, mut next_thread, mut bursts, mut page) = (0, 0, 0, Vec::new());
+    let (mut next_worker, mut next_thread, mut glances, mut bursts, mut page) = (0, 0, 0, 0, Vec::new());
     while start.elapsed() < duration {
         let tick_end = Instant::now() + TICK;
         look_in_turn(&mut stacks, &mut next_worker, &mut page);
@@ -113,12 +115,15 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
         for log in &mut logs {
             log.tick();
         }
-        if start.elapsed() >= duration * bursts / BURSTS {
+        if start.elapsed() >= duration * glances / GLANCES {
             neighbours.glance_at_resolvers();
             if !logs.is_empty() {
                 glance(&mut logs, &logs::held(&roots, &pids));
-                burst(&mut wanting(&mut logs));
             }
+            glances += 1;
+        }
+        if start.elapsed() >= duration * bursts / BURSTS {
+            burst(&mut wanting(&mut logs));
             bursts += 1;
         }
         deep.tick();
@@ -600,7 +605,7 @@ mod tests {
         assert!(wanting(&mut logs).is_empty(), "none has grown since then");
         assert_eq!(
             logs.iter().map(|log| log.quick.looks).collect::<Vec<_>>(),
-            [800, 1600, 800],
+            [80, 160, 80],
             "a rest counts as looked"
         );
     }
