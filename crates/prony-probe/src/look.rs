@@ -45,8 +45,11 @@ const LATE: Duration = Duration::from_micros(30);
 const BURSTS: u32 = 240;
 /// Looks at descriptors and resolvers, spread over the time.
 const GLANCES: u32 = 24;
-/// A log whose writes were seen so often needs no more of them. A guess: six of them are its lower tenth.
+/// A log whose writes were seen so often needs no more quick looks. A guess: six of them are its lower tenth.
 const QUICK_STEPS_ENOUGH: usize = 60;
+/// So many are enough when each is larger than a page: lines that are written one by one do not make a page within a quick look,
+/// and there is no need to tell such writes from each other. A guess.
+const LARGE_STEPS_ENOUGH: usize = 6;
 /// With fewer quick steps than this, and enough quick looks, writes are so rare that one tick sees about one: then the
 /// growth from tick to tick tells their size. 4000 looks are 20 ms; fewer than 3 writes in that time are fewer than
 /// 150 per second.
@@ -85,7 +88,7 @@ pub struct Looked {
 /// metrics need a load meanwhile. Blocks the calling thread for that time.
 pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duration) -> Looked {
     let mut facts = Facts::new(name, at_ns);
-    let (began, own_ns) = (Instant::now(), sys::thread_cpu_ns());
+    let loading_ns = sys::thread_cpu_ns();
     let pids = hop::processes(host, &roots).unwrap_or_else(|gap| {
         miss_processes(&mut facts, host, &gap);
         Vec::new()
@@ -103,7 +106,7 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
         let (sample, gaps) = facts.finish();
         return Looked { sample, gaps, stacks: None };
     }
-    let start = Instant::now();
+    let (start, reading_ns) = (Instant::now(), sys::thread_cpu_ns());
     let (mut next_worker, mut next_thread, mut glances, mut bursts, mut page) = (0, 0, 0, 0, Vec::new());
     while start.elapsed() < duration {
         let tick_end = Instant::now() + TICK;
@@ -130,7 +133,7 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
         times.iter_mut().for_each(LogTimes::tick);
         std::thread::sleep(tick_end.saturating_duration_since(Instant::now()));
     }
-    let seconds = start.elapsed().as_secs_f64();
+    let (seconds, read_ns) = (start.elapsed().as_secs_f64(), sys::thread_cpu_ns() - reading_ns);
     let seen = deep.finish(&mut facts, &roots);
     // Sockets tell microseconds, and every request.
     if !facts.has(&m::SPLIT_REQUESTS) && !facts.has(&m::SPLIT_CALLS) {
@@ -153,8 +156,8 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
     if let Some(tail) = host.logs.access.as_deref().and_then(|log| upstreams_tail(Path::new(log))) {
         upstreams::put(&mut facts, &tail);
     }
-    let own_s = sys::thread_cpu_ns().saturating_sub(own_ns) as f64 / 1e9;
-    facts.put(&m::SELF_LOOK, OWN_THREAD, own_s / began.elapsed().as_secs_f64());
+    facts.put(&m::SELF_LOOK, OWN_THREAD, read_ns as f64 / 1e9 / seconds);
+    facts.put(&m::SELF_LOOK_AROUND, "", (sys::thread_cpu_ns() - loading_ns - read_ns) as f64 / 1e9);
     let (sample, gaps) = facts.finish();
     Looked { sample, gaps, stacks: seen }
 }
@@ -250,7 +253,7 @@ fn wanting(logs: &mut [Log]) -> Vec<&mut Log> {
         let size = log.size();
         let grew = std::mem::replace(&mut log.burst_size, size) != size;
         log.quick.looks += if grew { 0 } else { LOOKS_PER_BURST };
-        grew && log.quick.steps.len() < QUICK_STEPS_ENOUGH
+        grew && !log.quick.are_enough()
     };
     logs.iter_mut().filter_map(|mut log| wants(&mut log).then_some(log)).collect()
 }
@@ -295,6 +298,12 @@ struct QuickSteps {
 }
 
 impl QuickSteps {
+    fn are_enough(&self) -> bool {
+        let enough =
+            if self.steps.iter().all(|step| *step > PAGE_BYTES) { LARGE_STEPS_ENOUGH } else { QUICK_STEPS_ENOUGH };
+        self.steps.len() >= enough
+    }
+
     /// Takes the size of the file, and whether this look came quickly after the one before.
     fn see(&mut self, size: u64, quick: bool) {
         let grown = size.checked_sub(self.last_size).filter(|_| quick);
@@ -595,17 +604,18 @@ mod tests {
     #[test]
     fn only_a_log_that_grows_and_was_not_seen_enough_gets_quick_looks() {
         let dir = tempfile::tempdir().unwrap();
-        let paths = ["grows", "rests", "known"].map(|name| dir.path().join(name));
+        let paths = ["grows", "rests", "known", "by pages"].map(|name| dir.path().join(name));
         paths.iter().for_each(|path| std::fs::write(path, "").unwrap());
         let mut logs = open_logs(&mut Facts::new("lb", 0), paths.to_vec());
         logs[2].quick.steps = vec![200; QUICK_STEPS_ENOUGH];
-        [&paths[0], &paths[2]].iter().for_each(|path| std::fs::write(path, "one line\n").unwrap());
+        logs[3].quick.steps = vec![8140; LARGE_STEPS_ENOUGH];
+        [&paths[0], &paths[2], &paths[3]].iter().for_each(|path| std::fs::write(path, "one line\n").unwrap());
         let wanted: Vec<PathBuf> = wanting(&mut logs).iter().map(|log| log.path.clone()).collect();
         assert_eq!(wanted, [paths[0].clone()]);
         assert!(wanting(&mut logs).is_empty(), "none has grown since then");
         assert_eq!(
             logs.iter().map(|log| log.quick.looks).collect::<Vec<_>>(),
-            [80, 160, 80],
+            [80, 160, 80, 80],
             "a rest counts as looked"
         );
     }

@@ -254,6 +254,7 @@ fn what_the_look_cost(sample: &Sample) {
         assert!((0.0..1.0).contains(&share), "{instrument} took {share} of a CPU");
         eprintln!("{instrument}: {:.2} % of a CPU", share * 100.0);
     }
+    assert!(value(sample, "self.look_around", "") > 0.0, "programs are loaded");
     for busy in ["profile", "threads", "softirqs", "thread"] {
         assert!(value(sample, "self.look", busy) > 0.0, "{busy} was at work");
     }

@@ -6,7 +6,7 @@
 //! HOST alone), and the other none of it.
 
 use prony_agent::{Agent, AgentError, Reply, Request, Seen};
-use prony_model::metric::{SELF_CPU, SELF_LOOK};
+use prony_model::metric::{SELF_CPU, SELF_LOOK, SELF_LOOK_AROUND};
 use prony_model::{LoadPlan, LoadResult, Nanos, Run, SeriesSet, Stack, Window};
 use prony_record::Writer;
 use prony_session::Effort;
@@ -80,6 +80,8 @@ struct Trials {
     watched: Vec<Window>,
     /// What each instrument of the looks took, by host: shares of one CPU.
     looks: BTreeMap<String, BTreeMap<String, Vec<f64>>>,
+    /// CPU seconds before and after each look, by host.
+    around_s: BTreeMap<String, Vec<f64>>,
     /// Without being observed, with it.
     pairs: Vec<(LoadResult, LoadResult)>,
 }
@@ -90,8 +92,9 @@ impl Trials {
         let generator = stack.generator().ok_or("the stack names no host with role \"generator\"")?.0.to_string();
         let run = Run { id: "observe".to_string(), stack, ..Run::default() };
         let writer = Writer::create(&scratch.join("observe.prony"), &run)?;
-        let (series, looks, pairs) = (SeriesSet::default(), BTreeMap::new(), Vec::new());
-        Ok(Self { what, run, plan, agents, generator, writer, series, samples: 0, watched: Vec::new(), looks, pairs })
+        let (series, watched, pairs) = (SeriesSet::default(), Vec::new(), Vec::new());
+        let (looks, around_s) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { what, run, plan, agents, generator, writer, series, samples: 0, watched, looks, around_s, pairs })
     }
 
     /// One trial: the load from the generator's host, observed or not.
@@ -140,9 +143,13 @@ impl Trials {
         if let Some(gap) = gaps.iter().find(|gap| gap.fact == SELF_LOOK.name) {
             return Err(format!("what a look costs cannot be read: {}", gap.reason).into());
         }
-        let costs = self.looks.entry(host).or_default();
-        for (_, instrument, share) in sample.values.into_iter().filter(|(metric, ..)| metric == SELF_LOOK.name) {
-            costs.entry(instrument).or_default().push(share);
+        let (shares, around_s) = (self.looks.entry(host.clone()).or_default(), self.around_s.entry(host).or_default());
+        for (metric, item, value) in sample.values {
+            if metric == SELF_LOOK.name {
+                shares.entry(item).or_default().push(value);
+            } else if metric == SELF_LOOK_AROUND.name {
+                around_s.push(value);
+            }
         }
         Ok(())
     }
@@ -180,6 +187,7 @@ impl Trials {
             "samples": self.samples,
             "cpu_shares": shares,
             "look_shares": self.looks,
+            "around_s": self.around_s,
         }))
     }
 

@@ -1,5 +1,7 @@
 //! Every recorded run in `testdata/runs` gives the verdict that its name says: `CAUSE.HOP[.note].prony`.
 
+use prony_model::metric::{LOOK_RUNNING, PROFILE_SAMPLES};
+use prony_model::{Purpose, Run};
 use std::path::{Path, PathBuf};
 
 fn runs() -> Vec<PathBuf> {
@@ -11,6 +13,14 @@ fn runs() -> Vec<PathBuf> {
     runs
 }
 
+/// The record is opened from a copy: reading may recover what a killed writer left, and that must not change the source.
+fn read(path: &Path) -> Run {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let copy = folder.path().join("copy.prony");
+    std::fs::copy(path, &copy).expect("the record can be copied");
+    prony_record::read(&copy).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
 #[test]
 fn recorded_runs_give_the_verdict_of_their_names() {
     let mut wrong = Vec::new();
@@ -18,17 +28,37 @@ fn recorded_runs_give_the_verdict_of_their_names() {
         let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
         let mut words = name.split('.');
         let (cause, hop) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        // The record is opened from a copy: reading may recover what a killed writer left, and that must not change the source.
-        let copy = tempfile::tempdir().expect("a temporary folder can be made");
-        let file = copy.path().join(&name);
-        std::fs::copy(&path, &file).expect("the record can be copied");
-        let run = prony_record::read(&file).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let run = read(&path);
         let verdict = prony_diagnose::diagnose(&run).verdict;
         if (verdict.cause.as_str(), verdict.hop.as_str()) != (cause, hop) {
             wrong.push(format!("{name}: {} at {}: {}", verdict.cause, verdict.hop, verdict.summary));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// When close looks began and ended, by the session's clock.
+fn looks(run: &Run) -> Vec<(u64, u64)> {
+    let lasts = run.trials.iter().find(|t| t.purpose == Purpose::Inspect).map_or(0, |t| t.plan.duration.0);
+    let facts =
+        run.series.iter().filter(|(key, _)| [LOOK_RUNNING.name, PROFILE_SAMPLES.name].contains(&key.metric.as_str()));
+    facts.flat_map(|(_, points)| points).map(|(at_ns, _)| (*at_ns, at_ns + lasts)).collect()
+}
+
+#[test]
+fn close_looks_fall_into_no_scored_trial() {
+    let mut seen = 0;
+    for path in runs() {
+        let run = read(&path);
+        let scored = run.trials.iter().filter(|trial| trial.purpose != Purpose::Inspect);
+        let windows: Vec<_> = scored.map(|trial| (trial.id, trial.window)).collect();
+        for (begins, ends) in looks(&run) {
+            seen += 1;
+            let met = windows.iter().find(|(_, window)| window.from_ns < ends && window.to_ns > begins);
+            assert!(met.is_none(), "{}: a look from {begins} to {ends} fell into trial {met:?}", path.display());
+        }
+    }
+    assert!(seen > 0, "recorded runs hold close looks");
 }
 
 /// Causes without a run, and what it would take. Their tests stand on constructed ones.

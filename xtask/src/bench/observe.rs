@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 const LAB: &str = "proxy";
 /// The bar: share of the throughput that the watch may cost, 1 %.
 const WATCH_COST_MAX: f64 = 0.01;
-/// The bar of the close look, 5 %: of the throughput in all, and of one CPU for each instrument.
+/// The bar of each instrument of the close look, 5 % of one CPU.
 const LOOK_COST_MAX: f64 = 0.05;
 /// Seconds of a trial with a close look: as in a session.
 const LOOK_SECONDS: f64 = 3.0;
@@ -52,6 +52,8 @@ struct Seen {
     cpu_shares: BTreeMap<String, Vec<f64>>,
     /// Of the close looks: shares of one CPU by host and instrument.
     look_shares: BTreeMap<String, BTreeMap<String, Vec<f64>>>,
+    /// CPU seconds of the looking thread before and after each look, by host.
+    around_s: BTreeMap<String, Vec<f64>>,
 }
 
 /// Measures, prints the section, and writes it.
@@ -123,36 +125,36 @@ fn page(args: &ObserveArgs, [watch, one, all]: [&Seen; 3], busy_before: &str) ->
         watch.errors + one.errors + all.errors,
     );
     text += &format!(
-        "### The watch, which is always on\n\n{} samples per second and host, {} in all, collected and recorded. The bar is {}.\n\n",
+        "### The watch, which is always on\n\n{} samples per second and host, {} in all, collected and recorded. The bar is {} of the throughput.\n\n",
         watch.samples_per_s,
         watch.samples,
-        of_throughput(WATCH_COST_MAX)
+        per_cent(WATCH_COST_MAX)
     );
-    text += &effects(watch, WATCH_COST_MAX);
+    text += &effects(watch);
+    text += &format!("{}\n\n", judgement(&watch.throughput));
     text += &watch_shares(watch);
     text += &format!(
         "\n### The close look, which is outside scored trials\n\nTrials of {LOOK_SECONDS} s, with a close look meanwhile. The bar is \
-         {}, and as much of one CPU for each instrument. At `{ALONE}` alone, as where each host is a machine of its own:\n\n",
-        of_throughput(LOOK_COST_MAX)
+         {} of one CPU for each instrument. At `{ALONE}` alone, as where each host is a machine of its own:\n\n",
+        per_cent(LOOK_COST_MAX)
     );
-    text += &effects(one, LOOK_COST_MAX);
+    text += &effects(one);
     text += &look_shares(one);
     text += "\nAt every host but the generator, as a session does, all of them on this machine:\n\n";
-    text += &effects(all, LOOK_COST_MAX);
+    text += &effects(all);
     text += &look_shares(all);
     text + "\nAn instrument is the run time of its eBPF programs as the kernel tells it, without the interrupt or event that starts \
-            them, and with the timing itself; `thread` is the CPU time of the looking thread, which loads them before the trial \
-            is counted, reads logs and stacks, and names symbols after it. `softirqs` works for a tenth of the look, and `split` \
-            until it has seen enough requests.\n"
+            them, and with the timing itself; `thread` reads logs and stacks. `softirqs` works for a tenth of the look, and \
+            `split` until it has seen enough requests.\n"
 }
 
-fn of_throughput(share: f64) -> String {
-    format!("{:.0} % of the throughput", share * 100.0)
+fn per_cent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
 
-/// Throughput and p99 without and with, and whether the bar holds.
-fn effects(seen: &Seen, cost_max: f64) -> String {
-    let per_cent = |share: f64| format!("{:+.2} %", share * 100.0);
+/// Throughput and p99 without and with.
+fn effects(seen: &Seen) -> String {
+    let signed = |share: f64| format!("{:+.2} %", share * 100.0);
     let mut text = String::from("| | without | with | effect | 95 % interval | smallest detectable effect |\n");
     text += "|---|--:|--:|--:|--:|--:|\n";
     for (name, unit, effect) in [("throughput", "/s", &seen.throughput), ("p99", " us", &seen.p99)] {
@@ -160,13 +162,13 @@ fn effects(seen: &Seen, cost_max: f64) -> String {
             "| {name} | {:.0}{unit} | {:.0}{unit} | {} | {} to {} | {:.2} % |\n",
             effect.a,
             effect.b,
-            per_cent(effect.effect),
-            per_cent(effect.low),
-            per_cent(effect.high),
+            signed(effect.effect),
+            signed(effect.low),
+            signed(effect.high),
             effect.detectable * 100.0
         );
     }
-    text + &format!("\n{}\n\n", judgement(&seen.throughput, cost_max))
+    text + "\n"
 }
 
 /// CPU time of the watch, by host.
@@ -198,7 +200,13 @@ fn look_shares(seen: &Seen) -> String {
         text +=
             &format!("| {instrument} | {} | {} |\n", cells.join(" | "), if holds { "holds" } else { "does not hold" });
     }
-    text + &format!("\nAll at once are {:.2} % of one CPU. {}\n", all * 100.0, of_all_cpus(all))
+    let around_ms = seen.around_s.values().filter_map(|seconds| median(seconds)).sum::<f64>() * 1e3;
+    text + &format!(
+        "\nAll at once are {:.2} % of one CPU. {} Loading the programs before, and naming functions after it, take {around_ms:.0} ms \
+         more.\n",
+        all * 100.0,
+        of_all_cpus(all)
+    )
 }
 
 fn cell(share: Option<f64>) -> String {
@@ -212,10 +220,10 @@ fn of_all_cpus(share: f64) -> String {
 }
 
 /// Whether the bar holds, by the interval and not by its middle.
-fn judgement(throughput: &Effect, cost_max: f64) -> &'static str {
-    if throughput.low >= -cost_max {
+fn judgement(throughput: &Effect) -> &'static str {
+    if throughput.low >= -WATCH_COST_MAX {
         "The bar holds: the whole interval lies above it."
-    } else if throughput.high < -cost_max {
+    } else if throughput.high < -WATCH_COST_MAX {
         "The bar does not hold: the whole interval lies below it."
     } else {
         "The interval holds the bar, so these trials cannot tell whether it holds: more pairs, or a quieter machine, can."
@@ -228,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_interval_decides() {
-        let judged = |low, high| judgement(&Effect { low, high, ..Effect::default() }, 0.01);
+        let judged = |low, high| judgement(&Effect { low, high, ..Effect::default() });
         assert!(judged(-0.009, 0.004).starts_with("The bar holds"));
         assert!(judged(-0.03, -0.011).starts_with("The bar does not hold"));
         assert!(judged(-0.03, 0.01).starts_with("The interval holds the bar"));
