@@ -1,6 +1,7 @@
 //! What the instruments of a look cost: the run time of their programs, as the kernel tells it.
 //!
-//! To time each run of a program costs about as much as the run itself, so it is done for a short part of the look.
+//! Timing is dear itself, so it is done for a short part of the look: while three looks were timed, lab `proxy` carried a
+//! quarter less (21,000 requests per second against 28,000, four pairs on 2 CPUs of AMD EPYC).
 //! Invariant: the kernel times no program for us when a [`Costs`] is dropped.
 
 use super::part_time::SETTLE_PART;
@@ -35,7 +36,7 @@ impl Costs {
     /// Begins when the part-time programs of a `look` of this `age` are at work as well, and ends a part of it later.
     pub(super) fn tick(&mut self, programs: &Programs<'_>, age: Duration, look: Duration) {
         match self {
-            Self::Waiting if age >= look.mul_f64(SETTLE_PART) => {
+            Self::Waiting if age >= look.mul_f64(SETTLE_PART) && programs.iter().any(|(_, p)| p.is_some()) => {
                 *self = match sys::time_programs() {
                     Ok(timing) => Self::Timing { since: Instant::now(), _timing: timing, spent: spent(programs) },
                     Err(e) => Self::Refused(format!("the kernel does not time eBPF programs: {e}")),
