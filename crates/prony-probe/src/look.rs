@@ -115,9 +115,7 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
         if let Some(sent) = sent_so_far(&mut netstat, &mut page) {
             pauses.see(start.elapsed(), sent);
         }
-        for log in &mut logs {
-            log.tick();
-        }
+        logs.iter_mut().for_each(Log::tick);
         if start.elapsed() >= duration * glances / GLANCES {
             neighbours.glance_at_resolvers();
             if !logs.is_empty() {
@@ -139,13 +137,7 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
     if !facts.has(&m::SPLIT_REQUESTS) && !facts.has(&m::SPLIT_CALLS) {
         times.into_iter().for_each(|times| times.put(&mut facts));
     }
-    let grown = logs.iter_mut().filter_map(|log| log.put(&mut facts, seconds).then_some(())).count();
-    if grown == 0 && !logs.is_empty() {
-        facts.miss(
-            m::LOOK_LOG_STEP.name,
-            "no log grew while it was looked at: it is off, buffered, or there was no load",
-        );
-    }
+    put_logs(&mut facts, &mut logs, seconds);
     put_stacks(&mut facts, &stacks);
     put_threads(&mut facts, &threads);
     pauses.put(&mut facts);
@@ -160,6 +152,16 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
     facts.put(&m::SELF_LOOK_AROUND, "", (sys::thread_cpu_ns() - loading_ns - read_ns) as f64 / 1e9);
     let (sample, gaps) = facts.finish();
     Looked { sample, gaps, stacks: seen }
+}
+
+fn put_logs(facts: &mut Facts, logs: &mut [Log], seconds: f64) {
+    let grown = logs.iter_mut().filter_map(|log| log.put(facts, seconds).then_some(())).count();
+    if grown == 0 && !logs.is_empty() {
+        facts.miss(
+            m::LOOK_LOG_STEP.name,
+            "no log grew while it was looked at: it is off, buffered, or there was no load",
+        );
+    }
 }
 
 /// Segments with data that this host sent. What cannot be read is told by the reader of the network.
