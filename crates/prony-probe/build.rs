@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// Each is `src/bpf/NAME.bpf.c`, loaded by `src/deep/NAME.rs`.
-const PROGRAMS: [&str; 6] = ["profile", "locks", "threads", "packets", "softirqs", "split"];
+const PROGRAMS: [&str; 7] = ["profile", "locks", "threads", "packets", "softirqs", "interrupts", "split"];
 
 fn main() -> ExitCode {
     println!("cargo:rerun-if-changed=src/bpf");

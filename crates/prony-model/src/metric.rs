@@ -313,6 +313,7 @@ catalogue! {
     DROP_REASON = "drop.reason", Gauge, Count, "reason", "packets dropped per second in the host's network namespace by the kernel's reason (tracepoint kfree_skb); NONE with 0 when there were none";
     RETRANSMIT_STATE = "retransmit.state", Gauge, Count, "TCP state", "segments sent again per second by the state of their connection (tracepoint tcp_retransmit_skb)";
     SOFTIRQ_TIME = "softirq.time", Gauge, Share, "vector cpu number", "share of that CPU's time in this kind of soft interrupt, during a tenth of the look (tracepoints softirq_entry and _exit)";
+    HARDIRQ_TIME = "hardirq.time", Gauge, Share, "interrupt cpu number", "share of that CPU's time in the handler of this interrupt, during a tenth of the look (tracepoints irq_handler_entry and _exit; on x86 those of timer, reschedule, call-function and irq-work interrupts as well)";
     SPLIT_REQUESTS = "split.requests", Gauge, Count, "local port", "requests per second that the hop's processes took from connections accepted on that port (tracepoints sk_data_ready and sock_recv_length); `access log`: lines of the access log, `traces`: spans of its traces, where no probe could time requests";
     SPLIT_TIMED = "split.timed", Gauge, Share, "local port", "share of these requests that were timed; the rest came in pieces or several at once, or was not answered during the look";
     SPLIT_QUEUE = "split.queue", Gauge, Micros, "local port", "time from the arrival of a request in its socket until the process reads it, mean";

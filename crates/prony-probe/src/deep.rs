@@ -7,6 +7,7 @@
 
 mod costs;
 mod fold;
+mod interrupts;
 mod locks;
 mod mappings;
 mod packets;
@@ -46,6 +47,7 @@ pub(crate) struct DeepLook {
     threads: Option<threads::Threads>,
     packets: Option<packets::Packets>,
     softirqs: Option<softirqs::Softirqs>,
+    interrupts: Option<interrupts::Interrupts>,
     split: Option<split::Split>,
     costs: costs::Costs,
     duration: Duration,
@@ -76,16 +78,18 @@ impl DeepLook {
         let threads = processes.then(|| taken(facts, &m::THREAD_COUNT, threads::Threads::begin(&watched))).flatten();
         let packets = taken(facts, &m::DROP_REASON, packets::Packets::begin(&watched));
         let softirqs = taken(facts, &m::SOFTIRQ_TIME, softirqs::Softirqs::begin(duration));
+        let interrupts = taken(facts, &m::HARDIRQ_TIME, interrupts::Interrupts::begin(duration));
         let split =
             processes.then(|| taken(facts, &m::SPLIT_RESIDENCE, split::Split::begin(&watched, duration))).flatten();
         let (begun, costs) = (Instant::now(), costs::Costs::default());
-        Self { watched, begun, profile, locks, threads, packets, softirqs, split, costs, duration }
+        Self { watched, begun, profile, locks, threads, packets, softirqs, interrupts, split, costs, duration }
     }
 
     fn blind(watched: Watched) -> Self {
-        let (profile, locks, threads, packets, softirqs, split) = (None, None, None, None, None, None);
+        let (profile, locks, threads, packets, split) = (None, None, None, None, None);
+        let (softirqs, interrupts) = (None, None);
         let (begun, costs, duration) = (Instant::now(), costs::Costs::default(), Duration::ZERO);
-        Self { watched, begun, profile, locks, threads, packets, softirqs, split, costs, duration }
+        Self { watched, begun, profile, locks, threads, packets, softirqs, interrupts, split, costs, duration }
     }
 
     /// Whether anything watches.
@@ -98,6 +102,7 @@ impl DeepLook {
         let age = self.begun.elapsed();
         if !self.costs.is_timing() {
             self.softirqs.iter_mut().for_each(|softirqs| softirqs.tick(age));
+            self.interrupts.iter_mut().for_each(|interrupts| interrupts.tick(age));
             self.split.iter_mut().for_each(|split| split.tick(age));
         }
         let mut costs = std::mem::take(&mut self.costs);
@@ -112,12 +117,13 @@ impl DeepLook {
             ("threads", self.threads.as_ref().map(|i| &i.program)),
             ("packets", self.packets.as_ref().map(|i| &i.program)),
             ("softirqs", self.softirqs.as_ref().map(|i| i.part_time.program())),
+            ("interrupts", self.interrupts.as_ref().map(|i| i.part_time.program())),
             ("split", self.split.as_ref().map(|i| i.part_time.program())),
         ]
     }
 
-    /// Ends the look: puts `profile.*`, `lock.*`, `thread.*`, `queue.*`, `drop.*`, `softirq.time`, `split.*`, `self.look`, and
-    /// gives back the call stacks. Names are looked up now, in one batch, while the processes still live.
+    /// Ends the look: puts `profile.*`, `lock.*`, `thread.*`, `queue.*`, `drop.*`, `softirq.time`, `hardirq.time`, `split.*`,
+    /// `self.look`, and gives back the call stacks. Names are looked up now, in one batch, while the processes still live.
     pub(crate) fn finish(mut self, facts: &mut Facts, roots: &Roots) -> Option<Stacks> {
         let seconds = self.begun.elapsed().as_secs_f64();
         let costs = std::mem::take(&mut self.costs);
@@ -131,6 +137,9 @@ impl DeepLook {
         }
         if let Some(softirqs) = self.softirqs.take() {
             softirqs.put(facts, &self.watched);
+        }
+        if let Some(interrupts) = self.interrupts.take() {
+            interrupts.put(facts, &self.watched, &roots.proc);
         }
         if let Some(split) = self.split.take() {
             split.put(facts);

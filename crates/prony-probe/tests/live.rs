@@ -244,12 +244,15 @@ fn what_nginx_runs(sample: &Sample, stacks: &Stacks) {
     assert!(sum(sample, "thread.asleep") > 0.0, "{:?}", sample.values);
     assert_eq!(sum(sample, "retransmit.state"), 0.0);
     assert!((0.0..1.0).contains(&value(sample, "queue.wait", "")));
+    // The clock of the profile alone is a thousand timer interrupts per second.
+    let timer = sample.values.iter().find(|(m, item, _)| m == "hardirq.time" && item.starts_with("timer "));
+    assert!(timer.is_some() || cfg!(not(target_arch = "x86_64")), "{:?}", sample.values);
     what_the_look_cost(sample);
 }
 
 /// Each instrument tells its own cost, whatever it is here.
 fn what_the_look_cost(sample: &Sample) {
-    for instrument in ["profile", "locks", "threads", "packets", "softirqs", "split", "thread"] {
+    for instrument in ["profile", "locks", "threads", "packets", "softirqs", "interrupts", "split", "thread"] {
         let share = value(sample, "self.look", instrument);
         assert!((0.0..1.0).contains(&share), "{instrument} took {share} of a CPU");
         eprintln!("{instrument}: {:.2} % of a CPU", share * 100.0);
@@ -326,7 +329,7 @@ fn without_root_the_deep_look_is_a_gap() {
     let host = Host { process: Some(ProcessRef::Pids(vec![std::process::id()])), ..Host::default() };
     let seen = look("here", &host, Roots::here(), 0, Duration::from_millis(50));
     let gap = |fact: &str| seen.gaps.iter().find(|gap| gap.fact == fact).unwrap_or_else(|| panic!("{:?}", seen.gaps));
-    for fact in ["profile.samples", "lock.wait", "thread.count", "drop.reason", "softirq.time"] {
+    for fact in ["profile.samples", "lock.wait", "thread.count", "drop.reason", "softirq.time", "hardirq.time"] {
         assert!(gap(fact).reason.contains("root"), "{}", gap(fact).reason);
     }
     assert!(seen.stacks.is_none());

@@ -482,6 +482,7 @@ const METRICS: &[(&str, &str)] = &[
     ("drop.reason", "packets dropped, by reason"),
     ("retransmit.state", "segments sent again, by state of the connection"),
     ("softirq.time", "CPU time in soft interrupts, by kind"),
+    ("hardirq.time", "CPU time in interrupt handlers, by interrupt"),
     ("split.requests", "requests seen on accepted connections"),
     ("split.timed", "share of these requests that were timed"),
     ("split.queue", "time until a request that arrived is read"),

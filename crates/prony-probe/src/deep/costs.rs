@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const TIMED_PART: f64 = 0.02;
 
 /// Instruments with their programs, where they are at work.
-pub(super) type Programs<'p> = [(&'static str, Option<&'p Program>); 6];
+pub(super) type Programs<'p> = [(&'static str, Option<&'p Program>); 7];
 
 /// The costs of one look, before, while and after they are measured.
 #[derive(Debug, Default)]
