@@ -495,6 +495,8 @@ const METRICS: &[(&str, &str)] = &[
     ("split.upstream_p50", "time until a host further on answers, median"),
     ("split.upstream_p99", "time until a host further on answers, 99th percentile"),
     ("self.cpu", "CPU time of observing"),
+    ("self.look", "CPU time of the close look, by instrument"),
+    ("self.look_around", "CPU time before and after the close look"),
 ];
 
 #[cfg(test)]
