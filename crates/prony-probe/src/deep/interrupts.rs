@@ -7,6 +7,7 @@
 use super::Watched;
 use super::part_time::PartTime;
 use super::program::{Program, u32_at, u64_at};
+use super::softirqs::SHARE_MIN;
 use crate::facts::Facts;
 use crate::network::folder_names;
 use prony_model::metric as m;
@@ -14,10 +15,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// They are timed for this part of the look only: CPUs that wake each other do so some 100,000 times a second.
-const PART: f64 = 0.1;
-/// Less than this of a CPU is not listed.
-const SHARE_MIN: f64 = 0.001;
 /// Interrupts without a number: as in interrupts.bpf.c, from the first on.
 const OWN: [&str; 4] = ["timer", "reschedule", "call-function", "irq-work"];
 const FIRST_OWN: u32 = 1 << 30;
@@ -51,7 +48,7 @@ impl Interrupts {
 
     /// Begins when the load has settled, and ends soon after.
     pub(super) fn tick(&mut self, age: Duration) {
-        self.part_time.tick(age, |_, watched| watched >= PART);
+        self.part_time.tick_shortly(age);
     }
 
     /// Puts the shares for the CPUs that the hop may use. `proc` names the interrupts.

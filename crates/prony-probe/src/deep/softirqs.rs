@@ -14,11 +14,7 @@ use std::time::Duration;
 const VECTORS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 /// Less than this of a CPU is not listed.
-const SHARE_MIN: f64 = 0.001;
-
-/// They are timed for this part of the look only: at two million events in ten seconds of load this is the one instrument
-/// that is not free (3 to 5 % of throughput, measured with `kernel.bpf_stats_enabled`).
-const PART: f64 = 0.1;
+pub(super) const SHARE_MIN: f64 = 0.001;
 
 /// Soft interrupts under watch, or soon.
 #[derive(Debug)]
@@ -34,7 +30,7 @@ impl Softirqs {
 
     /// Begins when the load has settled, and ends soon after.
     pub(super) fn tick(&mut self, age: Duration) {
-        self.part_time.tick(age, |_, watched| watched >= PART);
+        self.part_time.tick_shortly(age);
     }
 
     /// Puts the shares for the CPUs that the hop may use.
