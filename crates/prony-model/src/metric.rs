@@ -302,6 +302,7 @@ catalogue! {
     PROFILE_TOTAL = "profile.total", Gauge, Share, "function", "share of the hop's CPU samples that were in this function or in what it called; user code without frame pointers shows only its innermost callers";
     PROFILE_MODULE = "profile.module", Gauge, Share, "module", "share of the hop's CPU samples by the program or library whose code ran; kernel is one of them";
     PROFILE_SAMPLES = "profile.samples", Gauge, Count, "", "CPU samples of the hop: its processes, and its part of the soft interrupts on its CPUs";
+    PROFILE_OWN = "profile.own", Gauge, Count, "", "CPU samples of the hop within prony's own eBPF programs, which are left out everywhere else";
     PROFILE_LOST = "profile.lost", Gauge, Count, "", "CPU samples whose stack found no place";
     LOCK_WAIT = "lock.wait", Gauge, Share, "kernel function", "share of the time of the threads that ran which they spent waiting for a kernel lock, by the function that wanted it (tracepoints lock:contention_begin and _end; waits below 5 us together as `short` in brackets)";
     LOCK_WAITS = "lock.waits", Gauge, Count, "kernel function", "the same waits, how many per second";

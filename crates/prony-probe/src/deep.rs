@@ -128,6 +128,8 @@ impl DeepLook {
         let seconds = self.begun.elapsed().as_secs_f64();
         let costs = std::mem::take(&mut self.costs);
         costs.put(&self.programs(), facts);
+        let own =
+            self.programs().iter().filter_map(|(_, program)| *program).flat_map(program::Program::symbols).collect();
         let mut raw = RawStacks::default();
         let profile = self.profile.take().map(|profile| profile.stop(&mut raw));
         let locks = self.locks.take().map(|locks| locks.stop(&mut raw));
@@ -152,7 +154,7 @@ impl DeepLook {
         if let (Some(locks), Some(busy_s)) = (locks, busy_s) {
             locks.put(facts, &symbols, busy_s, seconds);
         }
-        profile.and_then(|profile| profile.put(facts, &symbols))
+        profile.and_then(|profile| profile.put(facts, &symbols, &own))
     }
 }
 

@@ -235,6 +235,8 @@ fn what_nginx_runs(sample: &Sample, stacks: &Stacks) {
     let samples = value(sample, "profile.samples", "");
     assert!(samples >= 20.0, "1.5 s of a client without pauses: {samples}");
     assert!(value(sample, "profile.lost", "") <= 0.2 * samples);
+    let of_prony = |(metric, item, _): &&(_, String, f64)| metric == "profile.total" && item.starts_with("bpf_prog_");
+    assert_eq!(sample.values.iter().find(of_prony), None, "what prony itself runs is no work of the hop");
     assert!(value(sample, "profile.module", "kernel") > 0.1, "small answers are mostly system calls");
     assert!(value(sample, "profile.module", "nginx") > 0.01);
     assert!(value(sample, "profile.total", "do_syscall_64") > 0.1);

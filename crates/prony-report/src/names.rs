@@ -472,6 +472,7 @@ const METRICS: &[(&str, &str)] = &[
     ("profile.module", "CPU samples by program or library"),
     ("profile.samples", "CPU samples"),
     ("profile.lost", "CPU samples without a stack"),
+    ("profile.own", "CPU samples within prony's own programs"),
     ("lock.wait", "time spent waiting for kernel locks"),
     ("lock.waits", "waits for kernel locks"),
     ("thread.count", "threads that ran"),

@@ -3,7 +3,8 @@
 //! Samples of the hop's processes count in full. Packet work that a soft interrupt does while the CPU is idle, or a thread
 //! of the kernel does, is charged to no process: it counts by the hop's part of the process time on its CPUs, as
 //! `Reader::own_cpu` of the diagnosis has it. Code that runs with interrupts disabled is seen where it enables them again,
-//! which is what the clock of a virtual machine allows. Invariant: samples without a stack are counted, not dropped.
+//! which is what the clock of a virtual machine allows. Samples within prony's own programs are left out: the hop does not run
+//! them when nobody looks. Invariant: samples without a stack are counted, not dropped.
 
 use super::fold::Fold;
 use super::program::{Program, u32_at, u64_at};
@@ -113,10 +114,11 @@ impl Profile {
 }
 
 impl Stopped {
-    /// Puts `profile.*`, and gives back the stacks; none when the hop did not run.
-    pub(super) fn put(self, facts: &mut Facts, symbols: &Symbols) -> Option<Stacks> {
+    /// Puts `profile.*`, and gives back the stacks; none when the hop did not run. `own`: functions that are prony's programs.
+    pub(super) fn put(self, facts: &mut Facts, symbols: &Symbols, own: &BTreeSet<String>) -> Option<Stacks> {
         let torn: f64 = self.of(Owner::Hop).filter(|c| c.torn).map(|c| c.samples).sum();
-        let fold = self.fold(symbols);
+        let (fold, of_prony) = self.fold(symbols, own);
+        facts.put(&m::PROFILE_OWN, "", of_prony);
         facts.put(&m::PROFILE_SAMPLES, "", fold.samples());
         facts.put(&m::PROFILE_LOST, "", self.lost + torn);
         if fold.samples() < 1.0 {
@@ -132,11 +134,13 @@ impl Stopped {
         self.counted.iter().filter(move |counted| counted.owner == owner)
     }
 
-    fn fold(&self, symbols: &Symbols) -> Fold {
+    /// The stacks of the hop, and the samples that are left out because they were in prony's own programs.
+    fn fold(&self, symbols: &Symbols, own: &BTreeSet<String>) -> (Fold, f64) {
         let sum = |owner| self.of(owner).map(|c| c.samples).sum::<f64>();
         let (hop, strangers) = (sum(Owner::Hop), sum(Owner::Stranger));
         let part = if hop > 0.0 { hop / (hop + strangers) } else { 0.0 };
-        let mut fold = Fold::default();
+        let (mut fold, mut of_prony) = (Fold::default(), 0.0);
+        let is_own = |kernel: &[&Frame]| kernel.iter().any(|frame| own.contains(&frame.function));
         let mut titles: BTreeMap<u32, Frame> = BTreeMap::new();
         for counted in self.of(Owner::Hop) {
             let title = symbols.title(counted.pid);
@@ -145,6 +149,10 @@ impl Stopped {
                 .or_insert_with(|| Frame { function: title.to_string(), module: title.to_string() });
             let user = symbols.user_stack(counted.pid, &counted.user);
             let kernel = symbols.kernel_stack(&counted.kernel);
+            if is_own(&kernel) {
+                of_prony += counted.samples;
+                continue;
+            }
             let mut frames = vec![root.clone()];
             frames.extend(user.into_iter().rev().chain(kernel.into_iter().rev()).cloned());
             if counted.torn || frames.len() == 1 {
@@ -154,12 +162,16 @@ impl Stopped {
         }
         for counted in self.of(Owner::Kernel) {
             let kernel = symbols.kernel_stack(&counted.kernel);
+            if is_own(&kernel) {
+                of_prony += counted.samples * part;
+                continue;
+            }
             let Some(at) = kernel.iter().position(|frame| SOFTIRQ.contains(&frame.function.as_str())) else { continue };
             let mut frames = vec![Frame { function: SOFTIRQ_ROOT.to_string(), module: KERNEL.to_string() }];
             frames.extend(kernel[..=at].iter().rev().map(|frame| (*frame).clone()));
             fold.add(frames, counted.samples * part);
         }
-        fold
+        (fold, of_prony)
     }
 }
 
@@ -193,30 +205,35 @@ mod tests {
 
     #[test]
     fn packet_work_counts_by_the_hops_part_of_the_cpu() {
-        let symbols = Symbols::made(&[(1, "tcp_v4_rcv"), (2, "handle_softirqs"), (3, "do_idle"), (4, "vfs_write")])
-            .with_process(7, "nginx", &[(10, "ngx_write", "nginx"), (11, "main", "nginx")]);
+        let own = "bpf_prog_0123456789abcdef_on_read";
+        let kernel = [(1, "tcp_v4_rcv"), (2, "handle_softirqs"), (3, "do_idle"), (4, "vfs_write"), (5, own)];
+        let symbols =
+            Symbols::made(&kernel).with_process(7, "nginx", &[(10, "ngx_write", "nginx"), (11, "main", "nginx")]);
         let stopped = Stopped {
             counted: vec![
                 counted(Owner::Hop, &[4], &[10, 11], 30.0),
                 counted(Owner::Hop, &[], &[10, 11], 30.0),
-                counted(Owner::Stranger, &[], &[], 20.0),
+                counted(Owner::Stranger, &[], &[], 22.5),
                 counted(Owner::Kernel, &[1, 2, 3], &[], 40.0),
                 counted(Owner::Kernel, &[3], &[], 500.0),
+                counted(Owner::Hop, &[5, 4], &[10, 11], 7.0),
+                counted(Owner::Kernel, &[5, 1, 2, 3], &[], 10.0),
                 Counted { torn: true, ..counted(Owner::Hop, &[], &[11], 0.5) },
             ],
             lost: 2.0,
         };
         let mut facts = Facts::new("lb", 5);
-        let stacks = stopped.put(&mut facts, &symbols).unwrap();
+        let stacks = stopped.put(&mut facts, &symbols, &BTreeSet::from([own.to_string()])).unwrap();
         expect![[r#"
-            soft interrupts_[k];handle_softirqs_[k];tcp_v4_rcv_[k] 30
             nginx;main;ngx_write 30
             nginx;main;ngx_write;vfs_write_[k] 30
+            soft interrupts_[k];handle_softirqs_[k];tcp_v4_rcv_[k] 30
             nginx;main;[no stack] 1
         "#]]
         .assert_eq(&stacks.text());
         assert_eq!((stacks.host.as_str(), stacks.at_ns), ("lb", 5));
         assert_eq!(facts.value(&m::PROFILE_LOST, ""), Some(2.5));
+        assert_eq!(facts.value(&m::PROFILE_OWN, ""), Some(14.5), "what prony itself runs is left out");
         assert!(facts.value(&m::PROFILE_SELF, "do_idle").is_none(), "idling is nobody's work");
     }
 
@@ -231,7 +248,7 @@ mod tests {
     fn a_hop_that_did_not_run_is_a_gap() {
         let mut facts = Facts::new("lb", 5);
         let idle = Stopped { counted: vec![counted(Owner::Kernel, &[], &[], 3000.0)], lost: 0.0 };
-        assert!(idle.put(&mut facts, &Symbols::default()).is_none());
+        assert!(idle.put(&mut facts, &Symbols::default(), &BTreeSet::new()).is_none());
         assert!(facts.listing().contains("gap profile.self"), "{}", facts.listing());
     }
 }

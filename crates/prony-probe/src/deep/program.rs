@@ -3,7 +3,7 @@
 //! Knows no program. Invariant: a refusal becomes one sentence with the next step; libbpf prints nothing.
 
 use super::sys;
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, set_print};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, Program as ProgramImpl, set_print};
 use std::cell::RefCell;
 use std::os::fd::AsFd as _;
 use std::sync::Once;
@@ -71,9 +71,21 @@ impl Program {
     /// How long its programs have run, summed over CPUs, while the kernel timed them. None when it is not attached, or the
     /// kernel does not tell.
     pub(super) fn run_time(&self) -> Option<Duration> {
-        let loaded = self.object.progs().filter(|program| !is_any_of(&self.left_out, program.name()));
-        let spent: Option<Duration> = loaded.map(|program| sys::run_time(program.as_fd())).sum();
+        let spent: Option<Duration> = self.loaded().map(|program| Some(sys::told(program.as_fd())?.run_time)).sum();
         spent.filter(|_| !self.links.is_empty())
+    }
+
+    /// Its programs as the kernel's symbols name them (`bpf_get_prog_name` of kernel/bpf/core.c), whoever loaded them.
+    pub(super) fn symbols(&self) -> Vec<String> {
+        let symbol = |program: ProgramImpl<'_>| {
+            let tag: String = sys::told(program.as_fd())?.tag.iter().map(|byte| format!("{byte:02x}")).collect();
+            Some(format!("bpf_prog_{tag}_{}", program.name().to_str()?))
+        };
+        self.loaded().filter_map(symbol).collect()
+    }
+
+    fn loaded(&self) -> impl Iterator<Item = ProgramImpl<'_>> {
+        self.object.progs().filter(|program| !is_any_of(&self.left_out, program.name()))
     }
 
     /// Puts a value into a map.

@@ -84,14 +84,23 @@ pub(super) fn time_programs() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// How long a program ran while the kernel timed it, summed over CPUs. None when the kernel does not tell.
-pub(super) fn run_time(program: BorrowedFd<'_>) -> Option<Duration> {
+/// What the kernel tells of a program.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told {
+    /// How long it ran while the kernel timed it, summed over CPUs.
+    pub run_time: Duration,
+    /// A hash of its instructions.
+    pub tag: [u8; 8],
+}
+
+/// None when the kernel does not tell.
+pub(super) fn told(program: BorrowedFd<'_>) -> Option<Told> {
     // SAFETY: the structure is plain numbers, for which all zeros is a value.
     let mut seen: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
     let mut size = size_of_val(&seen) as u32;
     // SAFETY: the structure has the size that is told and lives through the call, which keeps no pointer to it.
     let failed = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut seen, &raw mut size) };
-    (failed == 0).then(|| Duration::from_nanos(seen.run_time_ns))
+    (failed == 0).then(|| Told { run_time: Duration::from_nanos(seen.run_time_ns), tag: seen.tag })
 }
 
 /// Number of a namespace, by its file under /proc.
