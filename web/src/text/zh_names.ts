@@ -337,6 +337,7 @@ export const names: Names = {
   "CPU samples by program or library": "按程序或库的 CPU 采样",
   "CPU samples": "CPU 采样",
   "CPU samples without a stack": "没有调用栈的 CPU 采样",
+  "CPU samples within prony's own programs": "prony 自身程序中的 CPU 采样",
   "time spent waiting for kernel locks": "等待内核锁的时间",
   "waits for kernel locks": "等待内核锁的次数",
   "threads that ran": "运行过的线程",
@@ -347,6 +348,7 @@ export const names: Names = {
   "packets dropped, by reason": "丢弃的数据包，按原因",
   "segments sent again, by state of the connection": "重传的段，按连接状态",
   "CPU time in soft interrupts, by kind": "软中断 CPU 时间，按类型",
+  "CPU time in interrupt handlers, by interrupt": "中断处理程序 CPU 时间，按中断",
   "requests seen on accepted connections": "在接受的连接上看到的请求",
   "share of these requests that were timed": "其中测得时间的请求占比",
   "time until a request that arrived is read": "到达的请求被读取之前的时间",
@@ -359,4 +361,6 @@ export const names: Names = {
   "time until a host further on answers, median": "下游主机应答所需的时间，中位数",
   "time until a host further on answers, 99th percentile": "下游主机应答所需的时间，第 99 百分位",
   "CPU time of observing": "观测占用的 CPU 时间",
+  "CPU time of the close look, by instrument": "近距离观察占用的 CPU 时间，按工具",
+  "CPU time before and after the close look": "近距离观察前后占用的 CPU 时间",
 };
