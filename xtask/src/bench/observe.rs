@@ -144,7 +144,7 @@ fn page(args: &ObserveArgs, [watch, one, all]: [&Seen; 3], busy_before: &str) ->
     text += &effects(all);
     text += &look_shares(all);
     text + "\nAn instrument is the run time of its eBPF programs as the kernel tells it, without the interrupt or event that starts \
-            them, and with the timing itself; `thread` reads logs and stacks. `softirqs` works for a tenth of the look, and \
+            them, and with the timing itself; `thread` reads logs and stacks. `softirqs` and `interrupts` work for a tenth of the look, and \
             `split` until it has seen enough requests.\n"
 }
 
