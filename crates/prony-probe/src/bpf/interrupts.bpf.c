@@ -1,5 +1,5 @@
 /* How long the handler of each interrupt runs on each CPU. */
-#include "kernel.h"
+#include "entered.h"
 
 /* Interrupts that CPUs send themselves and each other have no number; as `OWN` in interrupts.rs. */
 enum {
@@ -23,33 +23,13 @@ struct {
 	__type(value, __u64);
 } spent SEC(".maps");
 
-struct {
-	__uint(type, PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} entered SEC(".maps");
-
-inline_always int enters(void)
-{
-	__u32 zero = 0;
-	__u64 *at_ns = map_lookup(&entered, &zero);
-
-	if (at_ns)
-		*at_ns = now_ns();
-	return 0;
-}
-
 inline_always int exits(__u32 interrupt)
 {
 	struct place place = { .interrupt = interrupt, .cpu = this_cpu() };
-	__u32 zero = 0;
-	__u64 *at_ns = map_lookup(&entered, &zero), *sum, ns;
+	__u64 ns = leaves(), *sum;
 
-	if (!at_ns || !*at_ns)
+	if (!ns)
 		return 0;
-	ns = now_ns() - *at_ns;
-	*at_ns = 0;
 	sum = map_lookup(&spent, &place);
 	if (sum)
 		*sum += ns;
@@ -58,64 +38,20 @@ inline_always int exits(__u32 interrupt)
 	return 0;
 }
 
-SEC("tp_btf/irq_handler_entry") int on_entry(__u64 *ctx)
-{
-	return enters();
-}
+#define INTERRUPT(name, event, number)                     \
+	SEC("tp_btf/" event "_entry") int name(__u64 *ctx)       \
+	{                                                        \
+		return enters();                                       \
+	}                                                        \
+	SEC("tp_btf/" event "_exit") int name##_end(__u64 *ctx)  \
+	{                                                        \
+		return exits(number);                                  \
+	}
 
-SEC("tp_btf/irq_handler_exit") int on_exit(__u64 *ctx)
-{
-	return exits(ctx[0]);
-}
-
+INTERRUPT(on_handler, "irq_handler", ctx[0])
 /* The rest is of x86. */
-
-SEC("tp_btf/local_timer_entry") int on_timer(__u64 *ctx)
-{
-	return enters();
-}
-
-SEC("tp_btf/local_timer_exit") int on_timer_end(__u64 *ctx)
-{
-	return exits(TIMER);
-}
-
-SEC("tp_btf/reschedule_entry") int on_reschedule(__u64 *ctx)
-{
-	return enters();
-}
-
-SEC("tp_btf/reschedule_exit") int on_reschedule_end(__u64 *ctx)
-{
-	return exits(RESCHEDULE);
-}
-
-SEC("tp_btf/call_function_entry") int on_call(__u64 *ctx)
-{
-	return enters();
-}
-
-SEC("tp_btf/call_function_exit") int on_call_end(__u64 *ctx)
-{
-	return exits(CALL);
-}
-
-SEC("tp_btf/call_function_single_entry") int on_single(__u64 *ctx)
-{
-	return enters();
-}
-
-SEC("tp_btf/call_function_single_exit") int on_single_end(__u64 *ctx)
-{
-	return exits(CALL);
-}
-
-SEC("tp_btf/irq_work_entry") int on_work(__u64 *ctx)
-{
-	return enters();
-}
-
-SEC("tp_btf/irq_work_exit") int on_work_end(__u64 *ctx)
-{
-	return exits(WORK);
-}
+INTERRUPT(on_timer, "local_timer", TIMER)
+INTERRUPT(on_reschedule, "reschedule", RESCHEDULE)
+INTERRUPT(on_call, "call_function", CALL)
+INTERRUPT(on_single, "call_function_single", CALL)
+INTERRUPT(on_work, "irq_work", WORK)
