@@ -24,6 +24,7 @@ use crate::facts::Facts;
 use crate::roots::Roots;
 use prony_model::metric as m;
 use prony_model::{Host, Metric, Stacks};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// Whom to watch.
@@ -128,8 +129,11 @@ impl DeepLook {
         let seconds = self.begun.elapsed().as_secs_f64();
         let costs = std::mem::take(&mut self.costs);
         costs.put(&self.programs(), facts);
-        let own =
-            self.programs().iter().filter_map(|(_, program)| *program).flat_map(program::Program::symbols).collect();
+        let programs = self.programs();
+        let programs = || programs.iter().filter_map(|(_, program)| *program);
+        let own = programs().flat_map(program::Program::symbols).collect();
+        // The names of addresses within them are looked up below, when the instruments have ended.
+        let held: Vec<OwnedFd> = programs().flat_map(program::Program::held).collect();
         let mut raw = RawStacks::default();
         let profile = self.profile.take().map(|profile| profile.stop(&mut raw));
         let locks = self.locks.take().map(|locks| locks.stop(&mut raw));
@@ -147,6 +151,7 @@ impl DeepLook {
             split.put(facts);
         }
         let symbols = symbols::Symbols::of(&raw, &roots.proc);
+        drop(held);
         let busy_s = threads.as_ref().map(|threads| threads.count() as f64 * seconds).filter(|s| *s > 0.0);
         if let Some(threads) = threads {
             threads.put(facts, &symbols, seconds);

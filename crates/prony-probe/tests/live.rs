@@ -237,6 +237,7 @@ fn what_nginx_runs(sample: &Sample, stacks: &Stacks) {
     assert!(value(sample, "profile.lost", "") <= 0.2 * samples);
     let of_prony = |(metric, item, _): &&(_, String, f64)| metric == "profile.total" && item.starts_with("bpf_prog_");
     assert_eq!(sample.values.iter().find(of_prony), None, "what prony itself runs is no work of the hop");
+    assert!(value(sample, "profile.own", "") > 0.0, "requests were timed meanwhile");
     assert!(value(sample, "profile.module", "kernel") > 0.1, "small answers are mostly system calls");
     assert!(value(sample, "profile.module", "nginx") > 0.01);
     assert!(value(sample, "profile.total", "do_syscall_64") > 0.1);

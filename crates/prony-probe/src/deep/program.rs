@@ -5,7 +5,7 @@
 use super::sys;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, Program as ProgramImpl, set_print};
 use std::cell::RefCell;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Once;
 use std::time::Duration;
 
@@ -82,6 +82,11 @@ impl Program {
             Some(format!("bpf_prog_{tag}_{}", program.name().to_str()?))
         };
         self.loaded().filter_map(symbol).collect()
+    }
+
+    /// Holds its programs in the kernel after it is dropped: their symbols live no longer than they do.
+    pub(super) fn held(&self) -> Vec<OwnedFd> {
+        self.loaded().filter_map(|program| program.as_fd().try_clone_to_owned().ok()).collect()
     }
 
     fn loaded(&self) -> impl Iterator<Item = ProgramImpl<'_>> {
