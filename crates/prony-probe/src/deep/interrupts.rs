@@ -41,8 +41,7 @@ pub(super) struct Interrupts {
 impl Interrupts {
     pub(super) fn begin(look: Duration) -> Result<Self, String> {
         let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/interrupts.bpf.o"));
-        let program =
-            Program::load("interrupts", bytes).or_else(|_| Program::load_without("interrupts", bytes, &X86))?;
+        let program = Program::load_at_least("interrupts", bytes, &X86)?;
         Ok(Self { part_time: PartTime::new(program, look) })
     }
 

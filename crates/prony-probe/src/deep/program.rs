@@ -29,8 +29,12 @@ impl Program {
         Self::load_without(name, bytes, &[])
     }
 
-    /// Loads an object but for some of its programs, whose tracepoints not every kernel has.
-    pub(super) fn load_without(name: &'static str, bytes: &[u8], left_out: &[&str]) -> Result<Self, String> {
+    /// The same, if need be without some of its programs, whose tracepoints not every kernel has.
+    pub(super) fn load_at_least(name: &'static str, bytes: &[u8], dispensable: &[&str]) -> Result<Self, String> {
+        Self::load(name, bytes).or_else(|_| Self::load_without(name, bytes, dispensable))
+    }
+
+    fn load_without(name: &'static str, bytes: &[u8], left_out: &[&str]) -> Result<Self, String> {
         listen();
         WARNINGS.with_borrow_mut(Vec::clear);
         let left_out: Vec<String> = left_out.iter().map(ToString::to_string).collect();

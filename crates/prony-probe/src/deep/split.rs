@@ -55,8 +55,7 @@ impl Split {
         let ports = listening_ports().map_err(|e| format!("the ports that are listened on cannot be read: {e}"))?;
         let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/split.bpf.o"));
         // Before Linux 6.16 the end of a write has to stand for its begin.
-        let program =
-            Program::load("split", bytes).or_else(|_| Program::load_without("split", bytes, &["on_write"]))?;
+        let program = Program::load_at_least("split", bytes, &["on_write"])?;
         program.put("namespace", 0, &namespace.to_ne_bytes())?;
         ports.iter().try_for_each(|port| program.put("ports", u32::from(*port), &[1]))?;
         program.watch(&watched.pids)?;
