@@ -37,6 +37,10 @@ const THREADS_MAX: usize = 256;
 /// Looks at a log per burst, and the time between two: a burst takes a CPU for 0.4 ms, which hardly delays a request, and
 /// writes 5 us apart are still told apart: a worker that answers several requests in a row writes their lines every 10 us.
 const LOOKS_PER_BURST: u32 = 80;
+/// Looks per burst while a busy log shows nothing under them: its writer may have no CPU meanwhile but this one, and a spin of 4 ms
+/// is long enough for the scheduler to move it. And looks in all: as many as the short bursts have.
+const LOOKS_PER_LONG_BURST: u32 = 800;
+const LOOKS_MAX: u32 = LOOKS_PER_BURST * BURSTS;
 const LOOK_SPACING: Duration = Duration::from_micros(5);
 /// A look that comes later than this after the one before is no quick look. A guess: room for a short interrupt.
 const LATE: Duration = Duration::from_micros(30);
@@ -55,6 +59,8 @@ const LARGE_STEPS_ENOUGH: usize = 6;
 /// 150 per second.
 const QUICK_STEPS_MIN: usize = 3;
 const QUICK_LOOKS_MIN: u32 = 4000;
+/// Ticks after which a log is known as a busy one. A guess: a tenth of a second.
+const HIDDEN_TICKS_MIN: usize = 10;
 /// The kernel copies a write page by page and lengthens the file after each, so a quick look may see a part of a write
 /// that ends at a multiple of this. (`generic_perform_write` of Linux; seen here on ext4.) Larger pages are multiples.
 const PAGE_BYTES: u64 = 4096;
@@ -209,8 +215,9 @@ struct Log {
     file: File,
     first_size: u64,
     quick: QuickSteps,
-    /// Growths from tick to tick.
+    /// Growths from tick to tick, and how many ticks there were.
     slow_steps: Vec<u64>,
+    ticks: usize,
     tick_size: u64,
     /// Its size at the burst before.
     burst_size: u64,
@@ -229,6 +236,7 @@ fn open_logs(facts: &mut Facts, paths: Vec<PathBuf>) -> Vec<Log> {
                 first_size,
                 quick: QuickSteps::default(),
                 slow_steps: Vec::new(),
+                ticks: 0,
                 tick_size: first_size,
                 burst_size: first_size,
                 glances: 0,
@@ -255,7 +263,7 @@ fn wanting(logs: &mut [Log]) -> Vec<&mut Log> {
         let size = log.size();
         let grew = std::mem::replace(&mut log.burst_size, size) != size;
         log.quick.looks += if grew { 0 } else { LOOKS_PER_BURST };
-        grew && !log.quick.are_enough()
+        grew && !log.quick.are_enough() && log.quick.looks < LOOKS_MAX
     };
     logs.iter_mut().filter_map(|mut log| wants(&mut log).then_some(log)).collect()
 }
@@ -271,7 +279,8 @@ fn burst(logs: &mut [&mut Log]) {
         log.quick.see(size, false);
     }
     let mut last_look = Instant::now();
-    for _ in 0..LOOKS_PER_BURST {
+    let hidden = logs.iter().any(|log| log.is_hidden());
+    for _ in 0..if hidden { LOOKS_PER_LONG_BURST } else { LOOKS_PER_BURST } {
         let this_look = Instant::now();
         for log in logs.iter_mut() {
             let size = log.size();
@@ -331,11 +340,21 @@ impl Log {
         let size = self.size();
         self.slow_steps.extend(size.checked_sub(self.tick_size).filter(|step| *step > 0));
         self.tick_size = size;
+        self.ticks += 1;
+    }
+
+    /// Whether it grows in nine of ten ticks, so more than 200 times per second, and yet hardly under quick looks.
+    fn is_hidden(&self) -> bool {
+        let is_busy = self.ticks >= HIDDEN_TICKS_MIN && self.slow_steps.len() * 10 >= self.ticks * 9;
+        is_busy && self.quick.steps.len() < QUICK_STEPS_MIN
     }
 
     /// Bytes per write. Between two quick looks there may be several writes, but no part of one, so the small growths
     /// are those of one write.
     fn step(&mut self) -> Option<u64> {
+        if self.is_hidden() {
+            return None;
+        }
         if self.quick.steps.len() < QUICK_STEPS_MIN && self.quick.looks >= QUICK_LOOKS_MIN {
             return median(&mut self.slow_steps);
         }
@@ -601,6 +620,19 @@ mod tests {
         }
         let held = |name: &str| facts.value(&m::LOOK_LOG_HELD, path(name).to_str().unwrap());
         assert_eq!((held("kept.log"), held("anew.log")), (Some(1.0), Some(0.25)));
+    }
+
+    #[test]
+    fn a_busy_log_that_quick_looks_do_not_see_has_no_step() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut logs = open_logs(&mut Facts::new("lb", 0), vec![file.path().to_path_buf()]);
+        let log = &mut logs[0];
+        (log.quick.looks, log.ticks, log.slow_steps) = (LOOKS_MAX, 100, vec![2442; 95]);
+        assert_eq!((log.is_hidden(), log.step()), (true, None), "33 lines in a tick are no write");
+        log.slow_steps.truncate(60);
+        assert_eq!((log.is_hidden(), log.step()), (false, Some(2442)), "one write in most ticks that saw any");
+        (log.slow_steps, log.quick.steps) = (vec![2442; 95], vec![74; 3]);
+        assert_eq!((log.is_hidden(), log.step()), (false, Some(74)));
     }
 
     #[test]
