@@ -26,6 +26,10 @@ fn compile(name: &str, out: &Path) -> Result<(), String> {
     let endian = if std::env::var("CARGO_CFG_TARGET_ENDIAN").as_deref() == Ok("big") { "bpfeb" } else { "bpfel" };
     let mut command = Command::new(&clang);
     command.args(["-target", endian, "-g", "-O2", "-Wall", "-Werror", "-nostdinc", "-c"]);
+    // Registers have other names on other processors.
+    if std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
+        command.arg("-DTARGET_X86_64");
+    }
     command.arg(format!("src/bpf/{name}.bpf.c")).arg("-o").arg(out.join(format!("{name}.bpf.o")));
     match command.status() {
         Ok(status) if status.success() => Ok(()),

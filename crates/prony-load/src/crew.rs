@@ -209,7 +209,7 @@ impl Crew<'_> {
                 let part = Part { number, threads: self.threads, share: of_all };
                 // Arrivals and choices must not follow the same random numbers.
                 let pacer = Open::new(schedule, plan.arrivals, part, task.epoch_ns, !seed);
-                self.finish(pacer, share, task, source, by_epoll(connections)?, told)
+                self.finish(pacer, share, task, source, by_epoll(connections)?.telling_arrivals(), told)
             }
         }
     }

@@ -5,6 +5,9 @@
 //! allocated, locked or logged, and the clock is read at most twice per request.
 
 mod connections;
+#[cfg(test)]
+mod drowsy_tests;
+mod lead;
 mod requests;
 
 use crate::live::{Now, Published, Usage};
@@ -19,6 +22,7 @@ use crate::tally::{Counted, Failure, Tally};
 use crate::target::Endpoint;
 use crate::tls::Tls;
 use crate::transport::Transport;
+use lead::Lead;
 use prony_model::load::{self, ThreadUse};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -112,6 +116,7 @@ pub struct Worker<'a, P, R: Protocol, T> {
     tally: Tally,
     /// Only in an open loop that never sleeps.
     pauses: Option<PauseWatch>,
+    lead: Lead,
     usage: Usage,
     next_chore: u64,
     next_connect: u64,
@@ -153,6 +158,7 @@ impl<'a, P: Pacer + Clone, R: Protocol, T: Transport> Worker<'a, P, R, T> {
             next_connect: share.epoch_ns + u64::from(share.connections) * share.opening_gap_ns,
             tally,
             pauses: looks_for_pauses.then(|| PauseWatch::new(route.tls.is_some())),
+            lead: Lead::default(),
             usage: Usage::default(),
             answers: Vec::with_capacity(depth),
             thinking: BinaryHeap::new(),
@@ -189,15 +195,17 @@ impl<'a, P: Pacer + Clone, R: Protocol, T: Transport> Worker<'a, P, R, T> {
         let mut drained_by = u64::MAX;
         // Since when nothing was done that a thread that sleeps would not have done asleep.
         let mut idle_since = None;
-        // Whoever starts early waits, so that without a warm-up the first request counts too.
-        while let ahead_ns @ 1.. = self.share.epoch_ns.saturating_sub(sys::clock_ns()) {
-            self.transport.wait(ahead_ns)?;
-        }
+        // When the last sleep was to end, unless something happened before.
+        let mut wakes_at = None;
+        self.await_epoch()?;
         loop {
             let mut now = sys::clock_ns();
             if let Some(since) = idle_since.take() {
                 self.usage.spin(now - since);
                 self.pauses.iter_mut().for_each(PauseWatch::caught_up);
+            }
+            if let Some(late_ns) = wakes_at.take().and_then(|at| now.checked_sub(at)) {
+                self.lead.woke(late_ns);
             }
             self.judge(now);
             let spent = self.in_flight == 0 && (self.share.requests_max == 0 || self.retired == self.calls.len());
@@ -219,12 +227,11 @@ impl<'a, P: Pacer + Clone, R: Protocol, T: Transport> Worker<'a, P, R, T> {
             if self.sending {
                 now = self.begin_due(now);
             }
-            let mut wait_ns = self.wakes_at().saturating_sub(now);
-            let spins = self.route.spin && wait_ns > 0;
-            if spins || (P::SCHEDULED && wait_ns < SLEEP_MIN_NS) {
-                wait_ns = 0;
-            }
+            let wait_ns = self.wakes_at().saturating_sub(now);
+            let sleep_ns = self.sleep_ns(wait_ns);
+            let spins = sleep_ns == 0 && wait_ns > 0 && (self.route.spin || wait_ns >= SLEEP_MIN_NS);
             idle_since = spins.then_some(now);
+            wakes_at = (sleep_ns > 0).then_some(now + sleep_ns);
             if spins
                 && self.gathered.is_empty()
                 && let Some(pauses) = &mut self.pauses
@@ -232,12 +239,12 @@ impl<'a, P: Pacer + Clone, R: Protocol, T: Transport> Worker<'a, P, R, T> {
                 pauses.rest();
             }
             self.send_gathered();
-            self.transport.wait(wait_ns)?;
+            self.transport.wait(now, sleep_ns)?;
             if T::GATHERS {
                 self.heard_at = self.look();
             }
             while let Some(event) = self.transport.next() {
-                idle_since = None;
+                (idle_since, wakes_at) = (None, None);
                 self.react(&event);
                 // A long row of answers must not hold up what is due meanwhile.
                 if P::SCHEDULED && self.sending && self.pacer.next() <= self.heard_at {
@@ -247,6 +254,17 @@ impl<'a, P: Pacer + Clone, R: Protocol, T: Transport> Worker<'a, P, R, T> {
         }
         let Self { tally, usage, source, sockets, .. } = self;
         Ok(Outcome { tally, source, sockets, usage: usage.total(), transport: T::NAME, interrupted })
+    }
+
+    /// Whoever starts early waits, so that without a warm-up the first request counts too.
+    fn await_epoch(&mut self) -> io::Result<()> {
+        loop {
+            let now = sys::clock_ns();
+            match self.share.epoch_ns.saturating_sub(now) {
+                0 => return Ok(()),
+                ahead_ns => self.transport.wait(now, ahead_ns)?,
+            }
+        }
     }
 
     /// When the loop must go on even if nothing happens.
@@ -260,8 +278,20 @@ impl<'a, P: Pacer + Clone, R: Protocol, T: Transport> Worker<'a, P, R, T> {
         self.next_chore.min(due).min(thought)
     }
 
+    /// How long to sleep where nothing is to be done for so long; 0: look again and again.
+    #[inline]
+    fn sleep_ns(&self, wait_ns: u64) -> u64 {
+        match (self.route.spin, P::SCHEDULED) {
+            (true, _) => 0,
+            (false, true) if wait_ns < SLEEP_MIN_NS => 0,
+            (false, true) => self.lead.sleep_ns(wait_ns),
+            (false, false) => wait_ns,
+        }
+    }
+
     /// What is not worth doing per request: timeouts, rests, telling how far we are.
     fn do_chores(&mut self, now: u64, published: &Published) {
+        self.lead.look(now, self.share.requests_max);
         if self.in_flight > 0 {
             self.time_out(now);
         }

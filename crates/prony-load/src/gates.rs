@@ -45,14 +45,15 @@ const HEADERS_BYTES: u64 = 114;
 
 /// Checks a result. `tally`: the counts it was made of; `around`: what happened meanwhile.
 pub fn check(plan: &LoadPlan, result: &LoadResult, tally: &Tally, around: &Surroundings) -> Vec<Gate> {
-    let (cpu, quota) = (cpu(result), quota(around));
-    let cpu_held = cpu.as_ref().is_none_or(|gate| gate.held);
+    let scanned = around.waiting_ports.filter(|ports| ports.share() > WAITING_PORTS_MAX);
+    let (cpu, quota) = (cpu(result, scanned.is_some()), quota(around));
+    let scanned = scanned.filter(|_| cpu.as_ref().is_some_and(|gate| !gate.held));
     let held_up = [&cpu, &quota].into_iter().flatten().any(|gate| !gate.held);
     let lateness = Lateness::of(plan, result, held_up);
     let gates = [
         rate(plan, result, lateness),
         schedule_lag(plan, result, lateness),
-        Some(ports(plan, result, around, cpu_held)),
+        Some(ports(plan, result, scanned)),
         cpu,
         little(plan, result),
         Some(descriptors(result)),
@@ -145,7 +146,8 @@ fn schedule_lag(plan: &LoadPlan, result: &LoadResult, lateness: Lateness) -> Opt
     Some(gate("schedule-lag", held, lateness.is_of_generator(), detail))
 }
 
-fn cpu(result: &LoadResult) -> Option<Gate> {
+/// `scans`: looking for a free local port may be what it does.
+fn cpu(result: &LoadResult, scans: bool) -> Option<Gate> {
     let threads = result.threads.iter().filter(|thread| thread.wall_us > 0.0);
     let busiest = threads.max_by(|a, b| a.busy_share().total_cmp(&b.busy_share()))?;
     let held = busiest.busy_share() < THREAD_BUSY_MAX;
@@ -156,7 +158,11 @@ fn cpu(result: &LoadResult) -> Option<Gate> {
         detail +=
             &format!(" and waited for one {:.0} % of the time, together against less than 90 %{next}", share * 100.0);
     } else {
-        let next = if held { "" } else { "; give it more threads (`-t`) and CPUs (`--cpus`)" };
+        let next = match (held, scans) {
+            (true, _) => "",
+            (false, true) => "; looking for a free local port takes it, see `ports`",
+            (false, false) => "; give it more threads (`-t`) and CPUs (`--cpus`)",
+        };
         detail += &format!(", against less than 90 %{next}");
     }
     Some(gate("cpu", held, true, detail))
@@ -183,9 +189,8 @@ fn little(plan: &LoadPlan, result: &LoadResult) -> Option<Gate> {
 }
 
 /// Ports that wait are told of when the generator has no CPU left: looking through them is what takes it.
-fn ports(plan: &LoadPlan, result: &LoadResult, around: &Surroundings, cpu_held: bool) -> Gate {
+fn ports(plan: &LoadPlan, result: &LoadResult, scanned: Option<WaitingPorts>) -> Gate {
     let count = result.errors.no_local_port;
-    let scanned = around.waiting_ports.filter(|ports| !cpu_held && ports.share() > WAITING_PORTS_MAX);
     if let (0, Some(WaitingPorts { waiting, all })) = (count, scanned) {
         let detail = format!(
             "{waiting} of {all} local ports wait for a minute after their connection (TIME_WAIT), and each connect() looks for a \
@@ -494,12 +499,18 @@ mod tests {
             let around =
                 Surroundings { waiting_ports: Some(WaitingPorts { waiting, all: 28_232 }), ..Surroundings::default() };
             let gates = super::check(&plan, &result, &tally(), &around);
-            gates.into_iter().find(|gate| gate.name == "ports" && !gate.held).map(|gate| gate.detail)
+            let broken =
+                |name: &str| gates.iter().find(|gate| gate.name == name && !gate.held).map(|g| g.detail.clone());
+            (broken("ports"), broken("cpu"))
         };
+        let (ports, cpu) = told(25_406, 1.9e6);
         expect!["25406 of 28232 local ports wait for a minute after their connection (TIME_WAIT), and each connect() looks for a free one among them; more addresses to come from (`--source`), a wider `net.ipv4.ip_local_port_range`, `net.ipv4.tcp_tw_reuse=1`, or kept connections"]
-            .assert_eq(&told(25_406, 1.9e6).unwrap());
-        assert_eq!(told(25_406, 1e5), None, "the CPU has time left");
-        assert_eq!(told(14_000, 1.9e6), None, "every second port has free ones");
+            .assert_eq(&ports.unwrap());
+        assert!(cpu.unwrap().ends_with("looking for a free local port takes it, see `ports`"), "no thread helps");
+        assert_eq!(told(25_406, 1e5), (None, None), "the CPU has time left");
+        let (ports, cpu) = told(14_000, 1.9e6);
+        assert_eq!(ports, None, "every second port has free ones");
+        assert!(cpu.unwrap().contains("more threads"), "what else should take it");
     }
 
     #[test]

@@ -66,8 +66,8 @@ pub trait Transport: Sized {
     /// The connection is about to be closed.
     fn forget(&mut self, token: u64);
 
-    /// Waits until something happens, at most `wait_ns`. All events of the wait before must have been taken.
-    fn wait(&mut self, wait_ns: u64) -> io::Result<()>;
+    /// Waits from `now` until something happens, at most `wait_ns`. All events of the wait before must have been taken.
+    fn wait(&mut self, now: u64, wait_ns: u64) -> io::Result<()>;
 
     /// What happened, one after the other.
     fn next(&mut self) -> Option<Event>;
@@ -80,6 +80,12 @@ pub trait Transport: Sized {
 
     /// The first `count` of the bytes received last.
     fn bytes(&self, count: usize) -> &[u8];
+
+    /// When they had reached this machine, in nanoseconds on the monotonic clock. None: that is not known.
+    #[inline]
+    fn arrived_ns(&self) -> Option<u64> {
+        None
+    }
 
     /// The bytes of [`Happened::Unsent`].
     fn unsent(&self) -> &[u8];

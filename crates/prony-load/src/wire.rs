@@ -93,18 +93,21 @@ impl Wire {
     /// Receives what is there, and carries the TLS handshake on. Call it at every event of the socket until it says
     /// `drained` or `WouldBlock`, and then [`Wire::send`] if there is anything to send or [`Wire::has_unsent`]: the
     /// handshake may be done. With TLS, `into` should hold 64 KiB or more, the longest handshake message that is
-    /// accepted.
+    /// accepted. `stamp_ns`: see [`Socket::receive`].
     ///
     /// # Errors
     /// `WouldBlock`: nothing for the caller, an event will tell. Those of recv(2). With TLS, `UnexpectedEof`: the
     /// server closed without saying so, and data may be missing; `InvalidData`: the handshake failed, an alert, or what
     /// is not TLS.
     #[inline]
-    pub fn receive(&mut self, into: &mut [u8]) -> io::Result<Received> {
+    pub fn receive(&mut self, into: &mut [u8], stamp_ns: Option<&mut u64>) -> io::Result<Received> {
         match self {
-            // A read that does not fill the buffer emptied the socket (epoll(7), edge-triggered).
-            Self::Plain(socket) => socket.receive(into).map(|count| Received { count, drained: count < into.len() }),
-            Self::Secured(secured) => secured.receive(into),
+            Self::Plain(socket) => {
+                let count = socket.receive(into, stamp_ns)?;
+                // A read that does not fill the buffer emptied the socket (epoll(7), edge-triggered).
+                Ok(Received { count, drained: count < into.len() })
+            }
+            Self::Secured(secured) => secured.receive(into, stamp_ns),
         }
     }
 }

@@ -24,6 +24,8 @@ pub enum KnobId {
     Sysctl(String),
     /// `rps_cpus.INTERFACE`: hexadecimal mask of all its receive queues.
     RpsCpus(String),
+    /// `offloads.INTERFACE`: what it joins and splits, like `gso,tso`.
+    Offloads(String),
     /// `link_rate.INTERFACE`: rate of what the host sends on it, like `20mbit`, by a token bucket.
     LinkRate(String),
     /// `cgroup.cpu_quota`: CPUs, like `0.5`, or `max`.
@@ -122,6 +124,7 @@ impl From<KnobId> for String {
             KnobId::NginxDirective(directive) => format!("nginx.{}", directive.name()),
             KnobId::Sysctl(name) => format!("sysctl.{name}"),
             KnobId::RpsCpus(interface) => format!("rps_cpus.{interface}"),
+            KnobId::Offloads(interface) => format!("offloads.{interface}"),
             KnobId::LinkRate(interface) => format!("link_rate.{interface}"),
             KnobId::CgroupCpuQuota => "cgroup.cpu_quota".to_string(),
             KnobId::CpuAffinity => "cpu_affinity".to_string(),
@@ -149,13 +152,14 @@ impl TryFrom<String> for KnobId {
         match text.split_once('.') {
             Some(("sysctl", name)) if !name.is_empty() => Ok(Self::Sysctl(name.to_string())),
             Some(("rps_cpus", interface)) if !interface.is_empty() => Ok(Self::RpsCpus(interface.to_string())),
+            Some(("offloads", interface)) if !interface.is_empty() => Ok(Self::Offloads(interface.to_string())),
             Some(("link_rate", interface)) if !interface.is_empty() => Ok(Self::LinkRate(interface.to_string())),
             _ => {
                 let names: Vec<String> = plain().map(String::from).collect();
                 let near = crate::input::nearest(&text, names.iter().map(String::as_str));
                 let hint = near.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
                 Err(format!(
-                    "`{text}` is no knob; there are {}, sysctl.NAME, rps_cpus.INTERFACE, link_rate.INTERFACE{hint}",
+                    "`{text}` is no knob; there are {}, sysctl.NAME, rps_cpus.INTERFACE, offloads.INTERFACE, link_rate.INTERFACE{hint}",
                     names.join(", ")
                 ))
             }

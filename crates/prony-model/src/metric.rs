@@ -299,7 +299,7 @@ catalogue! {
 
     // The deep look: eBPF, a few seconds outside scored trials, while the host serves the workload as written.
     PROFILE_SELF = "profile.self", Gauge, Share, "function", "share of the hop's CPU samples that were in this function itself; the file in brackets where its name is not known; functions below 0.2 % are left out";
-    PROFILE_TOTAL = "profile.total", Gauge, Share, "function", "share of the hop's CPU samples that were in this function or in what it called; user code without frame pointers shows only its innermost callers";
+    PROFILE_TOTAL = "profile.total", Gauge, Share, "function", "share of the hop's CPU samples that were in this function or in what it called; callers of user code are found by its tables for exceptions (x86, since Linux 5.15), else by frame pointers";
     PROFILE_MODULE = "profile.module", Gauge, Share, "module", "share of the hop's CPU samples by the program or library whose code ran; kernel is one of them";
     PROFILE_SAMPLES = "profile.samples", Gauge, Count, "", "CPU samples of the hop: its processes, and its part of the soft interrupts on its CPUs";
     PROFILE_OWN = "profile.own", Gauge, Count, "", "CPU samples of the hop within prony's own eBPF programs, which are left out everywhere else";

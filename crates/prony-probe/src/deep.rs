@@ -19,6 +19,7 @@ mod split;
 mod symbols;
 mod sys;
 mod threads;
+mod unwind;
 
 use crate::facts::Facts;
 use crate::roots::Roots;
@@ -74,7 +75,9 @@ impl DeepLook {
                  container with `--pid=host`",
             );
         }
-        let profile = processes.then(|| taken(facts, &m::PROFILE_SAMPLES, profile::Profile::begin(&watched))).flatten();
+        let profile = processes
+            .then(|| taken(facts, &m::PROFILE_SAMPLES, profile::Profile::begin(&watched, &roots.proc)))
+            .flatten();
         let locks = processes.then(|| taken(facts, &m::LOCK_WAIT, locks::Locks::begin(&watched))).flatten();
         let threads = processes.then(|| taken(facts, &m::THREAD_COUNT, threads::Threads::begin(&watched))).flatten();
         let packets = taken(facts, &m::DROP_REASON, packets::Packets::begin(&watched));
@@ -101,6 +104,7 @@ impl DeepLook {
     /// Called every few milliseconds: begins and ends what is watched for a part of the time only.
     pub(crate) fn tick(&mut self) {
         let age = self.begun.elapsed();
+        self.profile.iter_mut().for_each(profile::Profile::tick);
         if !self.costs.is_timing() {
             self.softirqs.iter_mut().for_each(|softirqs| softirqs.tick(age));
             self.interrupts.iter_mut().for_each(|interrupts| interrupts.tick(age));

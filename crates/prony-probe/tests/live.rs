@@ -312,6 +312,9 @@ fn needs_root_a_profile_is_of_the_hop_alone() {
     assert!(own > 0.8, "{:?}", seen.sample.values);
     let ticks = value(&seen.sample, "profile.samples", "");
     assert!((50.0..1100.0).contains(&ticks), "one process runs on one CPU at a time: {ticks}");
+    // Neither keeps frame pointers in Debian.
+    let from_the_start = value(&seen.sample, "profile.total", "__libc_start_main");
+    assert!(!cfg!(target_arch = "x86_64") || from_the_start > 0.8, "{:?}", seen.stacks);
 }
 
 /// As root it runs itself again as nobody.
@@ -347,7 +350,9 @@ fn needs_root_the_lock_of_a_shared_file_is_named() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let writers = Busy::start(4, &format!("while :; do echo a line; done >> {}", file.path().display()));
     let seen = writers.look();
-    assert_eq!(gaps_of(&seen), ["split.residence"], "they serve nobody");
+    // Where the writers wait for the CPU of whoever looks, how they write cannot be told.
+    let gaps: Vec<&str> = gaps_of(&seen).into_iter().filter(|gap| *gap != "look.log_step").collect();
+    assert_eq!(gaps, ["split.residence"], "they serve nobody");
     let named: Vec<&str> =
         seen.sample.values.iter().filter(|(m, ..)| m == "lock.waits").map(|(_, site, _)| site.as_str()).collect();
     assert!(named.iter().any(|site| site.ends_with("write_iter")), "{named:?}");

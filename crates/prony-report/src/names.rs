@@ -53,6 +53,7 @@ pub fn knob(id: &KnobId) -> String {
         KnobId::NginxDirective(directive) => format!("{} of nginx", directive.name()),
         KnobId::Sysctl(name) => format!("kernel setting {name}"),
         KnobId::RpsCpus(interface) => format!("CPUs that packets of {interface} are steered to"),
+        KnobId::Offloads(interface) => format!("offloads of {interface}"),
         KnobId::LinkRate(interface) => format!("rate of what is sent on {interface}"),
         KnobId::CgroupCpuQuota => "CPU quota of the processes".to_string(),
         KnobId::CpuAffinity => "CPUs of the processes".to_string(),

@@ -19,6 +19,7 @@ const CHANGES: &[(&str, &str)] = &[
     ("cpu_affinity", "0"),
     ("rps_cpus.eth0", "1"),
     ("link_rate.eth0", "20mbit"),
+    ("offloads.eth0", "none"),
     ("nginx.access_log", "buffer=32k"),
     ("sysctl.net.core.somaxconn", "128"),
 ];

@@ -42,6 +42,8 @@ fn needs_root_apply_then_undo_is_identity_for_every_knob() {
         ("sysctl.net.ipv4.ip_local_port_range", "20000 20999", "32768 60999"),
         ("sysctl.net.ipv4.tcp_tw_reuse", "1", "2"),
         ("rps_cpus.eth0", "1", "0"),
+        ("offloads.eth0", "gso", "gso,tso"),
+        ("offloads.eth0", "none", "gso,tso"),
         ("link_rate.eth0", "20mbit", "none"),
         ("cgroup.cpu_quota", "0.8", "max"),
         ("cpu_affinity", "0", &read(&stage.ctx(), &knob("cpu_affinity", "").id).unwrap()),

@@ -238,7 +238,7 @@ export const en = {
   },
   flames: {
     title: "CPU profile",
-    lead: "What the CPUs ran while the workload as written was served, by samples of call stacks: the wider, the more CPU time. Callers stand above what they call. A click widens a frame. Programs without frame pointers show only their innermost calls.",
+    lead: "What the CPUs ran while the workload as written was served, by samples of call stacks: the wider, the more CPU time. Callers stand above what they call. A click widens a frame. Code compiled at run time shows its callers only if it keeps frame pointers.",
     programs: "programs and libraries",
     program: "program",
     kernel: "kernel",

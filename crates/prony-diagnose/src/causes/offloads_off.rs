@@ -16,15 +16,15 @@
 //! same.
 //!
 //! ## Fix
-//! `ethtool -K INTERFACE gro on gso on tso on`. prony has no knob for it.
+//! Knob `offloads.INTERFACE`: what is on, and what is missing.
 //!
 //! ## References
 //! Linux Documentation/networking/segmentation-offloads.rst.
 
-use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, predicted_gain, ruled_out, work_share};
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, knob, predicted_gain, ruled_out, work_share};
 use crate::facts::{Fact, Hop};
 use prony_model::metric::{IF_MTU, IF_OFFLOAD, IF_RX_BYTES, IF_RX_PACKETS, IF_TX_BYTES, IF_TX_PACKETS};
-use prony_model::{Gap, Level, Metric};
+use prony_model::{Gap, Knob, KnobId, Level, Metric};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "offloads-off",
@@ -59,6 +59,9 @@ struct Direction {
     features: &'static [&'static str],
 }
 
+/// As the knob names them, in the order of the alphabet.
+const OFFLOADS: [&str; 3] = ["gro", "gso", "tso"];
+
 const DIRECTIONS: [Direction; 2] = [
     Direction { packets: &IF_TX_PACKETS, bytes: &IF_TX_BYTES, features: &["gso", "tso"] },
     Direction { packets: &IF_RX_PACKETS, bytes: &IF_RX_BYTES, features: &["gro"] },
@@ -70,16 +73,16 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     let at = hop.at(Level::At)?;
     let total = at.packets()?;
-    let mut best: Option<(Fact, f64, String)> = None;
+    let mut best: Option<Split> = None;
     for direction in &DIRECTIONS {
         for interface in hop.items(direction.bytes).into_iter().filter(|name| *name != "lo") {
-            let Some((fact, spared, off)) = split(hop, direction, interface) else { continue };
-            if best.as_ref().is_none_or(|(_, most, _)| spared > *most) {
-                best = Some((fact, spared, off));
+            let Some(split) = split(hop, direction, interface) else { continue };
+            if best.as_ref().is_none_or(|most| split.spared > most.spared) {
+                best = Some(split);
             }
         }
     }
-    let Some((saved, spared, off)) = best else {
+    let Some(Split { saved, spared, off, remedy }) = best else {
         let bytes = hop.fact("bytes / packet", "B", |r| r.bytes_per_packet())?;
         return ruled_out(&bytes, MTU + FRAME_BYTES, "definition", "offloads are on, answers small, or packets joined");
     };
@@ -93,17 +96,29 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     Finding::new(saved, SAVED, "guess", &claim, share)
         .and(hop.fact("bytes / packet", "B", |r| r.bytes_per_packet()), "bytes per packet")
         .and(hop.fact("packets / request", "", |r| Ok(r.packets()? / r.requests()?)), "packets per request")
-        .mend(format!("switch offloads on: ethtool -K for {off}"), None)
+        .mend(format!("switch offloads on: ethtool -K for {off}"), remedy)
         .gaining(predicted_gain(hop, share))
         .rising(hop.fact("packets", "/s", |r| r.packets()))
         .fires()
 }
 
-/// Share and number of packets that offloads would spare in one direction, and which feature is off; none when none
-/// is, or when there is nothing to join.
-fn split(hop: &Hop<'_>, direction: &Direction, interface: &str) -> Option<(Fact, f64, String)> {
+/// What offloads would spare in one direction of an interface.
+struct Split {
+    /// Share of its packets.
+    saved: Fact,
+    /// Packets per second.
+    spared: f64,
+    /// Which feature is off, and where.
+    off: String,
+    /// Switches it on.
+    remedy: Option<Knob>,
+}
+
+/// None when nothing is off, or when there is nothing to join.
+fn split(hop: &Hop<'_>, direction: &Direction, interface: &str) -> Option<Split> {
     let at = hop.at(Level::At).ok()?;
-    let is_off = |feature: &&&str| at.one(&IF_OFFLOAD, &format!("{interface} {feature}")).is_ok_and(|on| on < 0.5);
+    let state = |feature: &str| at.one(&IF_OFFLOAD, &format!("{interface} {feature}"));
+    let is_off = |feature: &&&str| state(feature).is_ok_and(|on| on < 0.5);
     let off = direction.features.iter().find(is_off).filter(|off| **off != "gro" || !is_virtual(hop, interface))?;
     let (bytes, packets) = (at.one(direction.bytes, interface).ok()?, at.one(direction.packets, interface).ok()?);
     let mtu = at.one(&IF_MTU, interface).unwrap_or(MTU);
@@ -118,7 +133,10 @@ fn split(hop: &Hop<'_>, direction: &Direction, interface: &str) -> Option<(Fact,
     });
     let fact = fact.ok()?;
     let spared = fact.value * packets;
-    Some((fact, spared, format!("{off} on {interface}")))
+    let on = |word: &&str| direction.features.contains(word) || state(word).is_ok_and(|on| on >= 0.5);
+    let wanted: Vec<&str> = OFFLOADS.into_iter().filter(on).collect();
+    let remedy = knob(hop, KnobId::Offloads(interface.to_string()), wanted.join(","));
+    Some(Split { saved: fact, spared, off: format!("{off} on {interface}"), remedy })
 }
 
 /// Whether packets come as they were sent: a virtual link splits none, so there is nothing to join.
@@ -147,6 +165,10 @@ mod tests {
         let found = finding(CAUSE.id, "lb", &lab(1_400.0)).unwrap();
         assert!(found.score > 0.3 && found.score < 0.4, "{}", found.score);
         assert!(found.summary.contains("gso on eth0"), "{}", found.summary);
+        let turned = |found: &Finding| found.remedies[0].knob.clone().map(|knob| (knob.id.to_string(), knob.value));
+        assert_eq!(turned(&found), Some(("offloads.eth0".to_string(), "gro,gso,tso".to_string())));
+        let apart = finding(CAUSE.id, "lb", &lab(1_400.0).gauge("lb", &IF_OFFLOAD, "eth0 gro", 0.0)).unwrap();
+        assert_eq!(turned(&apart).unwrap().1, "gso,tso", "what joins received packets stays as it is");
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(20_000.0)), 0.0, "joined all the same");
         assert_eq!(score(CAUSE.id, "lb", &lab(1_400.0).gauge("lb", &IF_OFFLOAD, "eth0 gso", 1.0)), 0.0, "on");

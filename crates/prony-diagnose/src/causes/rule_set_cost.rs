@@ -4,7 +4,8 @@
 //!
 //! ## What it sees
 //! The share of the hop's CPU samples in regular expression engines (PCRE, Hyperscan, ModSecurity), in code that was
-//! compiled at run time within nginx or HAProxy (PCRE's own compiler), and in nginx's search for a location.
+//! compiled at run time within nginx or HAProxy (PCRE's own compiler), and in nginx's search for a location, with all that it calls:
+//! a part of trying one expression after the other is nginx's own work, in functions that have no name in a stripped program.
 //!
 //! ## Why it limits
 //! Regular expressions of locations and maps are tried one after the other until one matches, for each request.
@@ -60,6 +61,8 @@ const MATCHING: Code = Code {
         "regex_exec",
     ],
 };
+/// Functions of nginx from which it looks for a location, and for the value of a `map`.
+const SEARCHES: [&str; 2] = ["ngx_http_core_find_config_phase", "ngx_http_map_find"];
 /// Share of the limit from which it matters. A guess above the 2 % that rule it out (catalogue row 37), because every proxy
 /// looks for its location.
 const SHARE_MIN: f64 = 0.05;
@@ -69,7 +72,7 @@ const ORIGIN: &str = "a guess above catalogue row 37 (below 2 % it is ruled out)
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let profile = Profile::of(hop)?;
     let compiled = if is_proxy(hop) { profile.share_of_module("[jit]") } else { 0.0 };
-    let part = (profile.share_in(&MATCHING) + compiled).min(1.0);
+    let part = (profile.share_in(&MATCHING) + compiled).max(profile.share_below(&SEARCHES)).min(1.0);
     let seen = profile.fact(MATCHING.work, part);
     let share = profile.limit_share(part)?;
     if share < SHARE_MIN {
@@ -98,6 +101,7 @@ fn is_proxy(hop: &Hop<'_>) -> bool {
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
+    use prony_model::metric::PROFILE_TOTAL;
     use proptest::prelude::*;
 
     fn lab(module: &str, share: f64) -> Lab {
@@ -111,6 +115,9 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &lab("nginx", 0.4)), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab("libpcre2-8.so.0.11.2", 0.05)), 0.0);
         assert!(score(CAUSE.id, "lb", &lab("libpcre2-8.so.0.11.2", 0.053)) > 0.0);
+        let search = |share: f64| lab("nginx", 0.4).gauge("lb", &PROFILE_TOTAL, SEARCHES[0], share);
+        assert!(score(CAUSE.id, "lb", &search(0.7)) > score(CAUSE.id, "lb", &lab("libpcre2-8.so.0.11.2", 0.4)));
+        assert_eq!(score(CAUSE.id, "lb", &search(0.05)), 0.0, "every proxy looks for its location");
         let mut java = lab("[jit]", 0.9);
         java.stack.host.get_mut("lb").unwrap().software = None;
         assert_eq!(score(CAUSE.id, "lb", &java), 0.0, "an application that is compiled at run time");

@@ -4,6 +4,7 @@
 //! connection that ends takes everything with it that was on its way, and each such request is counted as failed.
 
 use super::Worker;
+use super::requests::Arrival;
 use crate::pacer::Pacer;
 use crate::protocol::{After, Protocol};
 use crate::slot::{CallState, Phase};
@@ -234,7 +235,8 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
         self.protocol.end(&mut slot.link, &mut self.answers);
         slot.phase = Phase::Draining;
         if !self.answers.is_empty() {
-            self.settle(index, sys::clock_ns(), After::Draining);
+            let now = sys::clock_ns();
+            self.settle(index, Arrival { at: now, seen: now }, After::Draining);
         }
         let slot = &self.slots[index];
         if slot.in_flight > 0 {

@@ -17,6 +17,15 @@ use std::cmp::Reverse;
 /// TIME_WAIT to the server, which can have any number of them, while each of ours takes a local port for 60 s.
 const CLOSING_NS: u64 = 100_000_000;
 
+/// When bytes came, in nanoseconds on the monotonic clock.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival {
+    /// When they reached this machine; where that is not known, when this thread saw them.
+    pub(super) at: u64,
+    /// When this thread saw them.
+    pub(super) seen: u64,
+}
+
 impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
     /// Begins every request that is due while there are free calls. Gives the time after the last.
     #[inline]
@@ -130,7 +139,8 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
         if !T::GATHERS {
             self.heard_at = self.look();
         }
-        let now = self.heard_at;
+        let seen = self.heard_at;
+        let arrival = Arrival { at: self.transport.arrived_ns().unwrap_or(seen), seen };
         self.tally.bytes_in_total += count as u64;
         self.tally.bytes_in += if self.counting { count as u64 } else { 0 };
         let slot = &mut self.slots[index];
@@ -139,7 +149,7 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
         // Where answers are told apart, what was complete before the bytes went wrong is an answer still. Where they only
         // follow each other, more bytes than an answer has make that answer doubtful.
         if fed.is_ok() || !R::ANSWERS_FOLLOW_REQUESTS {
-            self.settle(index, now, fed.unwrap_or(After::Draining));
+            self.settle(index, arrival, fed.unwrap_or(After::Draining));
         }
         if fed.is_err() {
             self.kill(index, Failure::Protocol);
@@ -148,13 +158,13 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
 
     /// Handles the answers that the last bytes completed.
     #[inline]
-    pub(super) fn settle(&mut self, index: usize, now: u64, after: After) {
+    pub(super) fn settle(&mut self, index: usize, arrival: Arrival, after: After) {
         if after == After::Draining && self.slots[index].phase == Phase::Open {
             self.slots[index].phase = Phase::Draining;
         }
         let mut answers = std::mem::take(&mut self.answers);
         for answer in answers.drain(..) {
-            self.answer(answer, now, after);
+            self.answer(answer, arrival, after);
         }
         self.answers = answers;
         let used_up = self.route.requests_per_connection;
@@ -163,7 +173,7 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
             self.kill(index, Failure::Read);
         } else if after == After::Ended && slot.phase == Phase::Open {
             slot.phase = Phase::Closing;
-            slot.until = now + CLOSING_NS;
+            slot.until = arrival.seen + CLOSING_NS;
         } else if slot.in_flight == 0 && (slot.phase == Phase::Draining || slot.begun >= used_up) {
             self.close(index);
         } else if slot.parked > 0 && slot.phase == Phase::Open && slot.begun < used_up {
@@ -173,8 +183,8 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
 
     /// A call is answered. In closed loop the next one begins at once, on the same connection.
     #[inline]
-    pub(super) fn answer(&mut self, answer: Answer, now: u64, after: After) {
-        let number = answer.call;
+    pub(super) fn answer(&mut self, answer: Answer, arrival: Arrival, after: After) {
+        let (number, now) = (answer.call, arrival.seen);
         let index = number as usize / self.depth;
         let call = &mut self.calls[number as usize];
         if call.state != CallState::InFlight {
@@ -194,10 +204,12 @@ impl<P: Pacer, R: Protocol, T: Transport> Worker<'_, P, R, T> {
             slot.phase = Phase::Draining;
         }
         let since = if P::SCHEDULED { intended } else { started };
-        let latency_ns = self.share.counted.holds(now).then(|| now - since);
+        // Waking up late is this thread's own doing.
+        let ended = arrival.at.clamp(started, now);
+        let latency_ns = self.share.counted.holds(ended).then(|| ended - since);
         let heard = Heard { status, captured: answer.captured, latency_ns };
         let verdict = self.source.answered(number, heard);
-        let times = Times { intended, started, now, paused: paused || self.behind() };
+        let times = Times { intended, started, now: ended, paused: paused || self.behind() };
         self.tally.answered(times, status, P::SCHEDULED, verdict.judgement);
         if let Some(think) = verdict.think
             && self.sending

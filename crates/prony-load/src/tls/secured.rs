@@ -106,7 +106,7 @@ impl Secured {
 
     /// See [`crate::wire::Wire::receive`].
     #[inline]
-    pub fn receive(&mut self, into: &mut [u8]) -> io::Result<Received> {
+    pub fn receive(&mut self, into: &mut [u8], mut stamp_ns: Option<&mut u64>) -> io::Result<Received> {
         loop {
             match self.session.end() {
                 None => {}
@@ -114,7 +114,7 @@ impl Secured {
                 Some(End::Failed(reason)) => return Err(broken(reason.clone())),
             }
             let kept = self.session.restore(into);
-            let fresh = match self.socket.receive(&mut into[kept..]) {
+            let fresh = match self.socket.receive(&mut into[kept..], stamp_ns.as_deref_mut()) {
                 Ok(0) if self.session.is_ready() => {
                     return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server closed without close_notify"));
                 }

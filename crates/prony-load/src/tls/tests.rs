@@ -492,7 +492,7 @@ fn dial(endpoint: &Endpoint, tls: &Tls) -> Wire {
 
 /// Carries the handshake on until it is done, as the engine does when no request waits.
 fn shake(wire: &mut Wire, buffer: &mut [u8]) -> io::Result<()> {
-    patiently(|| match wire.receive(buffer) {
+    patiently(|| match wire.receive(buffer, None) {
         Err(error) if error.kind() == ErrorKind::WouldBlock && wire.is_ready() => Ok(()),
         Err(error) => Err(error),
         Ok(received) => panic!("{received:?} before anything was asked"),
@@ -531,11 +531,11 @@ fn large_bodies_pass_both_ways_and_close_notify_ends_in_order() {
     }
     let mut heard = Vec::new();
     while heard.len() < BYTES {
-        let received = patiently(|| wire.receive(&mut buffer)).unwrap();
+        let received = patiently(|| wire.receive(&mut buffer, None)).unwrap();
         heard.extend_from_slice(&buffer[..received.count]);
     }
     assert!(heard == body);
-    assert_eq!(patiently(|| wire.receive(&mut buffer)).unwrap().count, 0);
+    assert_eq!(patiently(|| wire.receive(&mut buffer, None)).unwrap().count, 0);
     server.join().unwrap();
 }
 
@@ -552,9 +552,9 @@ fn an_end_without_close_notify_is_a_truncation() {
     let mut buffer = vec![0; 64 * 1024];
     shake(&mut wire, &mut buffer).unwrap();
     patiently(|| wire.send(b"hello")).unwrap();
-    let received = patiently(|| wire.receive(&mut buffer)).unwrap();
+    let received = patiently(|| wire.receive(&mut buffer, None)).unwrap();
     assert_eq!(&buffer[..received.count], b"half");
-    let error = patiently(|| wire.receive(&mut buffer)).unwrap_err();
+    let error = patiently(|| wire.receive(&mut buffer, None)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{error}");
     server.join().unwrap();
 }
@@ -659,7 +659,7 @@ fn a_plain_wire_is_its_socket() {
     wire.connected().unwrap();
     assert!(wire.is_ready());
     let mut four = [0; 4];
-    let mut received = || patiently(|| wire.receive(&mut four)).unwrap();
+    let mut received = || patiently(|| wire.receive(&mut four, None)).unwrap();
     assert_eq!(received(), Received { count: 4, drained: false });
     assert_eq!(received(), Received { count: 4, drained: false });
     assert_eq!(received(), Received { count: 2, drained: true });

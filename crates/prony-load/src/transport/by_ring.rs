@@ -137,7 +137,7 @@ impl Transport for ByRing {
     }
 
     #[inline]
-    fn wait(&mut self, wait_ns: u64) -> io::Result<()> {
+    fn wait(&mut self, _now: u64, wait_ns: u64) -> io::Result<()> {
         self.ring.enter(wait_ns)
     }
 
@@ -183,7 +183,7 @@ impl Transport for ByRing {
 
     fn receive(&mut self, wire: &mut Wire) -> io::Result<Received> {
         self.give_back();
-        wire.receive(&mut self.buffer)
+        wire.receive(&mut self.buffer, None)
     }
 
     #[inline]
@@ -248,7 +248,7 @@ mod tests {
                 return event;
             }
             assert!(sys::clock_ns() < until, "nothing happened");
-            ring.wait(WAIT_NS).unwrap();
+            ring.wait(0, WAIT_NS).unwrap();
         }
     }
 
@@ -262,7 +262,7 @@ mod tests {
         let mut unsent = 0;
         while unsent == 0 {
             sent += ring.send(&mut wires[0], 0, &all[sent..sent + PIECE]).unwrap();
-            ring.wait(0).unwrap();
+            ring.wait(0, 0).unwrap();
             while let Some(event) = ring.next() {
                 let Happened::Unsent(count) = event.happened else { panic!("{event:?}") };
                 assert_eq!(ring.unsent(), &all[sent - count..sent]);
@@ -284,7 +284,7 @@ mod tests {
                 Ok(count) => sent += count,
                 Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
             }
-            ring.wait(1_000_000).unwrap();
+            ring.wait(0, 1_000_000).unwrap();
             while let Some(event) = ring.next() {
                 match event.happened {
                     Happened::Unsent(count) => sent -= count,
@@ -338,10 +338,10 @@ mod tests {
         peers[0].write_all(b"old").unwrap();
         ring.forget(0);
         wires.clear();
-        ring.wait(0).unwrap();
+        ring.wait(0, 0).unwrap();
         // The end comes at once, though the ring held the socket too; unread bytes make it a reset.
         peers[0].read(&mut [0]).unwrap_or_default();
-        ring.wait(0).unwrap();
+        ring.wait(0, 0).unwrap();
         let heard = ring.next();
         assert!(heard.is_none(), "{heard:?}");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

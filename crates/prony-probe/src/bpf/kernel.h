@@ -22,12 +22,14 @@ enum map_type {
 	PERCPU_ARRAY = 6,
 	STACK_TRACE = 7,
 	SOCKET_STORAGE = 24,	/* BPF_MAP_TYPE_SK_STORAGE */
+	RING = 27,	/* BPF_MAP_TYPE_RINGBUF */
 	TASK_STORAGE = 29,
 };
 enum {
 	NO_PREALLOC = 1,	/* BPF_F_NO_PREALLOC */
 	STORAGE_CREATE = 1,	/* BPF_LOCAL_STORAGE_GET_F_CREATE */
 	USER_STACK = 1 << 8,	/* BPF_F_USER_STACK */
+	WAKE_NOBODY = 1,	/* BPF_RB_NO_WAKEUP */
 	STACK_DEPTH = 127,	/* kernel.perf_event_max_stack */
 };
 
@@ -36,6 +38,9 @@ static long (*const map_update)(void *map, const void *key, const void *value, _
 static __u64 (*const now_ns)(void) = (void *)5;
 static __u32 (*const this_cpu)(void) = (void *)8;
 static long (*const stack_id)(void *ctx, void *map, __u64 flags) = (void *)27;
+static long (*const read_user)(void *to, __u32 size, const void *from) = (void *)112;
+static void *(*const ring_reserve)(void *ring, __u64 size, __u64 flags) = (void *)131;
+static void (*const ring_submit)(void *data, __u64 flags) = (void *)132;
 static void *(*const socket_storage)(void *map, void *sock, void *value, __u64 flags) = (void *)107;
 static long (*const read_kernel)(void *to, __u32 size, const void *from) = (void *)113;
 static void *(*const task_storage)(void *map, void *task, void *value, __u64 flags) = (void *)156;
@@ -90,9 +95,19 @@ struct sk_buff {
 	struct sock *sk;
 };
 
+#ifdef TARGET_X86_64
+struct pt_regs {
+	unsigned long ip;
+	unsigned long sp;
+	unsigned long bp;
+};
+#endif
+
 #pragma clang attribute pop
 
 static struct task_struct *(*const current_task)(void) = (void *)158;
+/* Of user code, as they were when the task last entered the kernel (Linux 5.15 and later). */
+static struct pt_regs *(*const registers_of)(struct task_struct *task) = (void *)175;
 
 /* Helpers that read kernel memory are open only to programs under the GPL or a licence that goes with it. */
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -33,12 +33,22 @@ enum phase {
 	ASKED = 3,	/* opened: the process has written a request */
 };
 
+enum side {
+	UNKNOWN = 0,
+	ACCEPTED = 1,
+	OPENED = 2,
+};
+
+/* What is known of a socket: found faster than it is found out. */
 struct exchange {
 	__u64 since_ns;
 	__u32 phase;
 	__u32 more;	/* arrivals or writes before the answer, besides the first */
 	__u32 doubt;
-	__u32 writing;	/* between the begin and the end of a write */
+	__u8 writing;	/* between the begin and the end of a write */
+	__u8 side;
+	__u8 own;	/* a process of the hop has read from it or written to it */
+	__u8 unused;
 };
 
 struct {
@@ -71,7 +81,7 @@ struct place {
 };
 
 struct times {
-	__u64 seen;
+	__u64 seen;	/* of UPSTREAM; what is seen of RESIDENCE is what was timed of QUEUE */
 	__u64 timed;
 	__u64 total_ns;
 	__u32 slots[SLOTS];
@@ -144,9 +154,9 @@ inline_always struct times *times_of(enum kind kind, struct sock *sock)
 	return map_lookup(&times, &place);
 }
 
-inline_always void seen(enum kind kind, struct sock *sock)
+inline_always void called(struct sock *sock)
 {
-	struct times *at = times_of(kind, sock);
+	struct times *at = times_of(UPSTREAM, sock);
 
 	if (at)
 		__sync_fetch_and_add(&at->seen, 1);
@@ -179,11 +189,18 @@ inline_always int is_clear(struct exchange *exchange)
 	return 0;
 }
 
-inline_always int is_accepted(struct sock *sock)
+inline_always int is_at_port(struct sock *sock)
 {
 	__u32 port = sock->__sk_common.skc_num;
 
 	return map_lookup(&ports, &port) != 0;
+}
+
+inline_always int is_accepted(struct exchange *exchange, struct sock *sock)
+{
+	if (exchange->side == UNKNOWN)
+		exchange->side = is_at_port(sock) ? ACCEPTED : OPENED;
+	return exchange->side == ACCEPTED;
 }
 
 inline_always int is_tcp_here(struct sock *sock)
@@ -194,28 +211,46 @@ inline_always int is_tcp_here(struct sock *sock)
 	       is_here(sock->__sk_common.skc_net.net);
 }
 
+/* What is known of a socket that a process of the hop uses now; nothing of any other. `create`: begin to know it. */
+inline_always struct exchange *used(struct sock *sock, int create)
+{
+	struct exchange *exchange = socket_storage(&exchanges, sock, 0, 0);
+
+	if (exchange && exchange->own)
+		return exchange;
+	if (!is_tcp_here(sock) || !is_hops(current_task()))
+		return 0;
+	if (!exchange && create)
+		exchange = socket_storage(&exchanges, sock, 0, STORAGE_CREATE);
+	if (exchange)
+		exchange->own = 1;
+	return exchange;
+}
+
 SEC("tp_btf/sk_data_ready") int on_arrival(__u64 *ctx)
 {
 	struct sock *sock = (struct sock *)ctx[0];
-	struct exchange *exchange;
-	__u64 now;
+	struct exchange *exchange = socket_storage(&exchanges, sock, 0, 0);
+	__u64 now = now_ns();
 
-	if (!is_tcp_here(sock) || sock->__sk_common.skc_state == TCP_LISTEN)
-		return 0;
-	now = now_ns();
-	if (is_accepted(sock)) {
+	if (!exchange) {
+		/* On a connection that the hop opened, nothing is awaited before it has written. */
+		if (!is_tcp_here(sock) || sock->__sk_common.skc_state == TCP_LISTEN || !is_at_port(sock))
+			return 0;
 		exchange = socket_storage(&exchanges, sock, 0, STORAGE_CREATE);
-		if (exchange && exchange->phase == IDLE) {
+		if (!exchange)
+			return 0;
+	}
+	if (is_accepted(exchange, sock)) {
+		if (exchange->phase == IDLE) {
 			exchange->since_ns = now;
 			exchange->phase = ARRIVED;
-		} else if (exchange && exchange->phase == TAKEN) {
+		} else if (exchange->phase == TAKEN) {
 			exchange->more++;
 		}
-		return 0;
-	}
-	exchange = socket_storage(&exchanges, sock, 0, 0);
-	if (exchange && exchange->phase == ASKED && is_clear(exchange))
+	} else if (exchange->phase == ASKED && is_clear(exchange)) {
 		timed(UPSTREAM, sock, now - exchange->since_ns);
+	}
 	return 0;
 }
 
@@ -224,18 +259,15 @@ SEC("tp_btf/sock_recv_length") int on_read(__u64 *ctx)
 	struct sock *sock = (struct sock *)ctx[0];
 	int length = ctx[1], flags = ctx[2];
 	struct exchange *exchange;
-	__u64 now;
 
-	if (length <= 0 || (flags & MSG_PEEK) || !is_tcp_here(sock) || !is_hops(current_task()))
+	if (length <= 0 || (flags & MSG_PEEK))
 		return 0;
-	now = now_ns();
-	exchange = socket_storage(&exchanges, sock, 0, 0);
+	exchange = used(sock, 0);
 	if (!exchange)
 		return 0;
 	if (exchange->phase == ARRIVED) {
 		exchange->phase = TAKEN;
-		seen(RESIDENCE, sock);
-		timed(QUEUE, sock, now - exchange->since_ns);
+		timed(QUEUE, sock, now_ns() - exchange->since_ns);
 	} else if (exchange->phase == ASKED) {
 		/* An answer that no arrival was seen of. */
 		exchange->more++;
@@ -258,10 +290,10 @@ inline_always void write(struct sock *sock, struct exchange *exchange)
 			__sync_fetch_and_add(count, 1);
 	} else if (exchange->phase == ASKED) {
 		exchange->more++;
-	} else if (exchange->phase == IDLE && !is_accepted(sock)) {
+	} else if (exchange->phase == IDLE && !is_accepted(exchange, sock)) {
 		exchange->since_ns = now;
 		exchange->phase = ASKED;
-		seen(UPSTREAM, sock);
+		called(sock);
 	}
 }
 
@@ -269,11 +301,8 @@ inline_always void write(struct sock *sock, struct exchange *exchange)
 SEC("tp_btf/tcp_sendmsg_locked") int on_write(__u64 *ctx)
 {
 	struct sock *sock = (struct sock *)ctx[0];
-	struct exchange *exchange;
+	struct exchange *exchange = used(sock, 1);
 
-	if (!is_tcp_here(sock) || !is_hops(current_task()))
-		return 0;
-	exchange = socket_storage(&exchanges, sock, 0, STORAGE_CREATE);
 	if (!exchange || exchange->writing)
 		return 0;
 	exchange->writing = 1;
@@ -286,11 +315,8 @@ SEC("tp_btf/sock_send_length") int on_written(__u64 *ctx)
 {
 	struct sock *sock = (struct sock *)ctx[0];
 	int length = ctx[1];
-	struct exchange *exchange;
+	struct exchange *exchange = used(sock, 1);
 
-	if (!is_tcp_here(sock) || !is_hops(current_task()))
-		return 0;
-	exchange = socket_storage(&exchanges, sock, 0, STORAGE_CREATE);
 	if (exchange && exchange->writing)
 		exchange->writing = 0;
 	else if (exchange && length > 0)

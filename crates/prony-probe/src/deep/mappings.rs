@@ -1,6 +1,6 @@
 //! Which file an address of a process belongs to: /proc/PID/maps.
 //!
-//! Pure but for reading that one file. Invariant: an address outside every mapping has no module.
+//! Pure but for reading that one file. Invariant: an address outside every mapping has no module. Only what can be executed counts.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,10 +12,17 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Mappings(Vec<Mapping>);
 
+/// One of them.
 #[derive(Debug)]
-struct Mapping {
-    from: u64,
-    to: u64,
+pub(super) struct Mapping {
+    /// First address.
+    pub from: u64,
+    /// First address behind it.
+    pub to: u64,
+    /// Where in its file it begins, in bytes.
+    pub offset: u64,
+    /// Device and number of the file; none: there is no file.
+    pub file: Option<String>,
     module: String,
 }
 
@@ -30,6 +37,11 @@ impl Mappings {
 
     fn parse(text: &str) -> Self {
         Self(text.lines().filter_map(Mapping::parse).collect())
+    }
+
+    /// In order of address.
+    pub(super) fn all(&self) -> &[Mapping] {
+        &self.0
     }
 
     /// Name of the file, or what the kernel calls the mapping.
@@ -48,13 +60,16 @@ impl Mapping {
         if !words.next()?.contains('x') {
             return None;
         }
-        let path = words.nth(3).unwrap_or_default();
+        let (offset, device, inode) = (words.next()?, words.next()?, words.next()?);
+        let path = words.next().unwrap_or_default();
         let file = path.rsplit('/').next().unwrap_or_default();
         // Code without a file is what a just-in-time compiler wrote.
         let module = if file.is_empty() || file.starts_with("[anon") { "[jit]" } else { file };
         Some(Self {
             from: u64::from_str_radix(from, 16).ok()?,
             to: u64::from_str_radix(to, 16).ok()?,
+            offset: u64::from_str_radix(offset, 16).ok()?,
+            file: (inode != "0").then(|| format!("{device} {inode}")),
             module: module.to_string(),
         })
     }
@@ -78,6 +93,8 @@ mod tests {
         assert_eq!(mappings.module(0x7f10), None, "behind its end");
         assert_eq!(mappings.module(0x7f25), Some("[jit]"));
         assert_eq!(mappings.module(0x7f45), Some("[vdso]"));
+        let files: Vec<_> = mappings.all().iter().map(|m| (m.offset, m.file.as_deref())).collect();
+        assert_eq!(files, [(0x1000, Some("fe:00 7")), (0, Some("fe:00 9")), (0, None), (0, None)]);
     }
 
     proptest! {

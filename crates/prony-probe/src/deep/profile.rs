@@ -7,20 +7,29 @@
 //! them when nobody looks. Invariant: samples without a stack are counted, not dropped.
 
 use super::fold::Fold;
-use super::program::{Program, u32_at, u64_at};
+use super::program::{Program, Records, u32_at, u64_at};
 use super::symbols::{Frame, KERNEL, Symbols};
+use super::unwind::{Callers, Copied};
 use super::{RawStacks, Watched, sys};
 use crate::facts::Facts;
 use crate::hop::numbered;
 use prony_model::Stacks;
 use prony_model::metric as m;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Samples per second and CPU. A look of 3 s at one full CPU gives 3000, which tell a share of 5 % to 0.8 points (2
 /// standard errors of a binomial share); 99 per second would tell it to 2.5. A prime below 1000, so that it falls in step
 /// with no timer. Cost: 0.25 % of a CPU per 99 samples per second (measured for this design at 9999 per second), so 2.5 %.
 const PER_SECOND: u64 = 997;
+/// Stacks that are copied per second at most, on all CPUs together: 16 MiB, kept until the look ends. A guess: two busy CPUs have
+/// their thousand each, and on 64 of them a look of 3 s still has 6,000 samples.
+const COPIES_PER_S: u64 = 2_000;
+/// The program that copies stacks, and the one that does not (before Linux 5.15, and on other processors than x86).
+const COPYING: &str = "on_tick_copying";
+const COUNTING: &str = "on_tick";
+/// Where the copied bytes stand in `struct sample` of profile.bpf.c.
+const COPIED_AT: usize = 40;
 /// Functions of the kernel that run soft interrupts: one name since Linux 6.10, the other before.
 const SOFTIRQ: [&str; 2] = ["handle_softirqs", "__do_softirq"];
 /// The root of packet work outside the hop's processes.
@@ -32,6 +41,21 @@ const NO_PLACE: [i32; 2] = [-17, -12];
 #[derive(Debug)]
 pub(super) struct Profile {
     pub program: Program,
+    per_second: u64,
+    /// None: the program does not copy.
+    records: Option<Records>,
+    callers: Callers,
+    /// See `sample`. Their callers are found at the end: whoever looks has other things to do in time.
+    copied: Vec<Vec<u8>>,
+}
+
+/// A sample whose stack was copied, and its callers found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Followed {
+    pid: u32,
+    /// Number of the kernel's stack.
+    kernel: i32,
+    user: Vec<u64>,
 }
 
 /// Whose code a sample saw; numbered as in profile.bpf.c.
@@ -57,6 +81,7 @@ struct Counted {
 /// A profile whose addresses have no names yet.
 #[derive(Debug, Default)]
 pub(super) struct Stopped {
+    per_second: u64,
     counted: Vec<Counted>,
     /// Samples that were not counted at all.
     lost: f64,
@@ -64,28 +89,44 @@ pub(super) struct Stopped {
 
 impl Profile {
     /// Clocks on every CPU that the hop's threads may run on, which may be others than the stack file says.
-    pub(super) fn begin(watched: &Watched) -> Result<Self, String> {
-        let mut program = Program::load("profile", include_bytes!(concat!(env!("OUT_DIR"), "/profile.bpf.o")))?;
+    pub(super) fn begin(watched: &Watched, proc: &Path) -> Result<Self, String> {
+        let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/profile.bpf.o"));
+        let mut program = Program::load_at_least("profile", bytes, &[COPYING])?;
         program.watch(&watched.pids)?;
         let online = online_cpus();
         let own = if watched.cpus.is_empty() { &online } else { &watched.cpus };
         own.iter().try_for_each(|cpu| program.put("cpus", *cpu, &[1]))?;
         let theirs = cpus_of_threads(&watched.pids);
         let has_clock = |cpu: &u32| own.contains(cpu) || theirs.as_ref().is_none_or(|theirs| theirs.contains(cpu));
-        for cpu in online.iter().copied().filter(has_clock) {
-            let clock = sys::clock_of(cpu, PER_SECOND).map_err(|e| {
+        let clocks: Vec<u32> = online.iter().copied().filter(has_clock).collect();
+        let copies = program.has(COPYING);
+        let mut callers = Callers::new(proc);
+        if copies {
+            watched.pids.iter().for_each(|pid| callers.know(*pid));
+        }
+        let per_second =
+            if copies { PER_SECOND.min(COPIES_PER_S / clocks.len().max(1) as u64).max(1) } else { PER_SECOND };
+        for cpu in clocks {
+            let clock = sys::clock_of(cpu, per_second).map_err(|e| {
                 format!(
                     "perf_event_open on CPU {cpu}: {e}; it needs root (CAP_PERFMON), see kernel.perf_event_paranoid"
                 )
             })?;
-            program.attach_to(clock)?;
+            program.attach_to(if copies { COPYING } else { COUNTING }, clock)?;
         }
-        Ok(Self { program })
+        let records = copies.then(|| program.records("samples")).transpose()?;
+        Ok(Self { program, per_second, records, callers, copied: Vec::new() })
+    }
+
+    /// Called every few milliseconds: takes what was copied, so that there is room for more.
+    pub(super) fn tick(&mut self) {
+        self.copied.extend(self.records.iter().flat_map(Records::take));
     }
 
     /// Ends it, and asks for the names of what it saw.
     pub(super) fn stop(mut self, raw: &mut RawStacks) -> Stopped {
         self.program.detach();
+        self.tick();
         let lost = self.program.entries("lost").iter().map(|(_, value)| u64_at(value, 0) as f64).sum();
         let mut counted = Vec::new();
         for (key, value) in self.program.entries("counts") {
@@ -103,20 +144,41 @@ impl Profile {
                 torn: NO_PLACE.contains(&kernel) || NO_PLACE.contains(&user),
                 samples: u64_at(&value, 0) as f64,
             };
+            counted.push(one);
+        }
+        let mut followed: BTreeMap<Followed, f64> = BTreeMap::new();
+        for record in std::mem::take(&mut self.copied) {
+            let (kernel, copied) = sample(&record);
+            let of = Followed { pid: copied.pid, kernel, user: self.callers.stack(&copied) };
+            *followed.entry(of).or_default() += 1.0;
+        }
+        for (Followed { pid, kernel, user }, samples) in followed {
+            let torn = NO_PLACE.contains(&kernel);
+            counted.push(Counted { owner: Owner::Hop, pid, kernel: self.program.stack(kernel), user, torn, samples });
+        }
+        for one in &counted {
             raw.kernel.extend(&one.kernel);
             if one.owner == Owner::Hop {
                 raw.user.entry(one.pid).or_default().extend(&one.user);
             }
-            counted.push(one);
         }
-        Stopped { counted, lost }
+        Stopped { per_second: self.per_second, counted, lost }
     }
+}
+
+/// `struct sample` of profile.bpf.c: the number of the kernel's stack, and the copy of the process's own.
+fn sample(record: &[u8]) -> (i32, Copied<'_>) {
+    let bytes = record.get(COPIED_AT..).unwrap_or_default();
+    let length = bytes.len().min(u32_at(record, 32) as usize);
+    let (ip, sp, bp) = (u64_at(record, 8), u64_at(record, 16), u64_at(record, 24));
+    (u32_at(record, 4) as i32, Copied { pid: u32_at(record, 0), ip, sp, bp, bytes: &bytes[..length] })
 }
 
 impl Stopped {
     /// Puts `profile.*`, and gives back the stacks; none when the hop did not run. `own`: functions that are prony's programs.
     pub(super) fn put(self, facts: &mut Facts, symbols: &Symbols, own: &BTreeSet<String>) -> Option<Stacks> {
         let torn: f64 = self.of(Owner::Hop).filter(|c| c.torn).map(|c| c.samples).sum();
+        let per_second = self.per_second;
         let (fold, of_prony) = self.fold(symbols, own);
         facts.put(&m::PROFILE_OWN, "", of_prony);
         facts.put(&m::PROFILE_SAMPLES, "", fold.samples());
@@ -127,7 +189,7 @@ impl Stopped {
         }
         fold.put(facts);
         let (host, at_ns) = facts.whose();
-        Some(Stacks { host, at_ns, samples_per_s: PER_SECOND as u32, stacks: fold.stacks() })
+        Some(Stacks { host, at_ns, samples_per_s: per_second as u32, stacks: fold.stacks() })
     }
 
     fn of(&self, owner: Owner) -> impl Iterator<Item = &Counted> {
@@ -221,6 +283,7 @@ mod tests {
                 Counted { torn: true, ..counted(Owner::Hop, &[], &[11], 0.5) },
             ],
             lost: 2.0,
+            per_second: 499,
         };
         let mut facts = Facts::new("lb", 5);
         let stacks = stopped.put(&mut facts, &symbols, &BTreeSet::from([own.to_string()])).unwrap();
@@ -231,7 +294,7 @@ mod tests {
             nginx;main;[no stack] 1
         "#]]
         .assert_eq(&stacks.text());
-        assert_eq!((stacks.host.as_str(), stacks.at_ns), ("lb", 5));
+        assert_eq!((stacks.host.as_str(), stacks.at_ns, stacks.samples_per_s), ("lb", 5, 499));
         assert_eq!(facts.value(&m::PROFILE_LOST, ""), Some(2.5));
         assert_eq!(facts.value(&m::PROFILE_OWN, ""), Some(14.5), "what prony itself runs is left out");
         assert!(facts.value(&m::PROFILE_SELF, "do_idle").is_none(), "idling is nobody's work");
@@ -247,7 +310,7 @@ mod tests {
     #[test]
     fn a_hop_that_did_not_run_is_a_gap() {
         let mut facts = Facts::new("lb", 5);
-        let idle = Stopped { counted: vec![counted(Owner::Kernel, &[], &[], 3000.0)], lost: 0.0 };
+        let idle = Stopped { counted: vec![counted(Owner::Kernel, &[], &[], 3000.0)], ..Stopped::default() };
         assert!(idle.put(&mut facts, &Symbols::default(), &BTreeSet::new()).is_none());
         assert!(facts.listing().contains("gap profile.self"), "{}", facts.listing());
     }

@@ -3,10 +3,14 @@
 //! Knows no program. Invariant: a refusal becomes one sentence with the next step; libbpf prints nothing.
 
 use super::sys;
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, Program as ProgramImpl, set_print};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, Program as ProgramImpl, RingBuffer, RingBufferBuilder,
+    set_print,
+};
 use std::cell::RefCell;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Once;
+use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 /// An object of programs and maps. Detached and freed when dropped.
@@ -57,10 +61,11 @@ impl Program {
         Ok(())
     }
 
-    /// Attaches the only program to an event.
-    pub(super) fn attach_to(&mut self, event: std::os::fd::OwnedFd) -> Result<(), String> {
+    /// Attaches one of the programs to an event.
+    pub(super) fn attach_to(&mut self, name: &str, event: std::os::fd::OwnedFd) -> Result<(), String> {
         use std::os::fd::IntoRawFd;
-        let program = self.object.progs_mut().next().ok_or("the object has no program")?;
+        let program = self.object.progs_mut().find(|program| program.name() == name);
+        let program = program.ok_or_else(|| format!("there is no program `{name}`"))?;
         // The link owns the descriptor from here on.
         let link = program.attach_perf_event(event.into_raw_fd()).map_err(|e| refusal(self.name, &e))?;
         self.links.push(link);
@@ -91,6 +96,22 @@ impl Program {
     /// Holds its programs in the kernel after it is dropped: their symbols live no longer than they do.
     pub(super) fn held(&self) -> Vec<OwnedFd> {
         self.loaded().filter_map(|program| program.as_fd().try_clone_to_owned().ok()).collect()
+    }
+
+    /// Whether a program is there and was loaded.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.loaded().any(|program| program.name() == name)
+    }
+
+    /// Records that its programs tell one by one.
+    pub(super) fn records(&self, map: &str) -> Result<Records, String> {
+        let map = self.object.maps().find(|m| m.name() == map).ok_or_else(|| format!("there is no map `{map}`"))?;
+        let (tell, told) = mpsc::channel();
+        let mut builder = RingBufferBuilder::new();
+        let built = builder.add(&map, move |bytes| i32::from(tell.send(bytes.to_vec()).is_err()));
+        built.map_err(|e| refusal(self.name, &e))?;
+        let ring = builder.build().map_err(|e| refusal(self.name, &e))?;
+        Ok(Records { ring, told })
     }
 
     fn loaded(&self) -> impl Iterator<Item = ProgramImpl<'_>> {
@@ -128,6 +149,21 @@ impl Program {
         let bytes = map.and_then(|map| map.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten()).unwrap_or_default();
         let (words, _) = bytes.as_chunks::<8>();
         words.iter().map(|word| u64::from_ne_bytes(*word)).take_while(|address| *address != 0).collect()
+    }
+}
+
+/// See [`Program::records`].
+#[derive(Debug)]
+pub(super) struct Records {
+    ring: RingBuffer<'static>,
+    told: Receiver<Vec<u8>>,
+}
+
+impl Records {
+    /// Those that came since it was asked last.
+    pub(super) fn take(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.ring.consume_raw();
+        self.told.try_iter()
     }
 }
 

@@ -43,6 +43,7 @@ enum Kind {
 struct Times {
     kind: Kind,
     item: String,
+    /// Only of calls: requests that came are those whose wait in the queue was timed.
     seen: f64,
     timed: f64,
     total_us: f64,
@@ -98,17 +99,18 @@ fn put(facts: &mut Facts, mut times: Vec<Times>, seconds: f64) {
     }
     for queue in of(Kind::Queue) {
         facts.put_if_any(&m::SPLIT_QUEUE, &queue.item, queue.mean_us());
+        facts.put(&m::SPLIT_REQUESTS, &queue.item, queue.timed / seconds);
+        let stayed = of(Kind::Residence).find(|stay| stay.item == queue.item).map_or(0.0, |stay| stay.timed);
+        facts.put(&m::SPLIT_TIMED, &queue.item, coverage(stayed, queue.timed));
     }
     for stay in of(Kind::Residence) {
-        facts.put(&m::SPLIT_REQUESTS, &stay.item, stay.seen / seconds);
-        facts.put(&m::SPLIT_TIMED, &stay.item, stay.coverage());
         facts.put_if_any(&m::SPLIT_RESIDENCE, &stay.item, stay.mean_us());
         facts.put_if_any(&m::SPLIT_RESIDENCE_P50, &stay.item, stay.quantile_us(0.5));
         facts.put_if_any(&m::SPLIT_RESIDENCE_P99, &stay.item, stay.quantile_us(0.99));
     }
     for call in of(Kind::Upstream) {
         facts.put(&m::SPLIT_CALLS, &call.item, call.seen / seconds);
-        facts.put(&m::SPLIT_CALLS_TIMED, &call.item, call.coverage());
+        facts.put(&m::SPLIT_CALLS_TIMED, &call.item, coverage(call.timed, call.seen));
         facts.put_if_any(&m::SPLIT_UPSTREAM, &call.item, call.mean_us());
         facts.put_if_any(&m::SPLIT_UPSTREAM_P50, &call.item, call.quantile_us(0.5));
         facts.put_if_any(&m::SPLIT_UPSTREAM_P99, &call.item, call.quantile_us(0.99));
@@ -140,10 +142,6 @@ impl Times {
         })
     }
 
-    fn coverage(&self) -> f64 {
-        if self.seen > 0.0 { (self.timed / self.seen).min(1.0) } else { 0.0 }
-    }
-
     fn mean_us(&self) -> Option<f64> {
         (self.timed > 0.0).then(|| self.total_us / self.timed)
     }
@@ -161,6 +159,10 @@ impl Times {
         }
         None
     }
+}
+
+fn coverage(timed: f64, seen: f64) -> f64 {
+    if seen > 0.0 { (timed / seen).min(1.0) } else { 0.0 }
 }
 
 /// Where a slot begins: one for each microsecond up to 32, then 32 for each doubling.
@@ -204,8 +206,8 @@ mod tests {
         let mut facts = Facts::new("lb", 0);
         let seen = vec![
             times(Kind::Upstream, "10.0.0.3:5432", 8.0, &[100, 100, 100, 100]),
-            times(Kind::Queue, "80", 0.0, &[20, 40]),
-            times(Kind::Residence, "80", 4.0, &[5_000, 5_000, 5_000, 25_000]),
+            times(Kind::Queue, "80", 0.0, &[20, 20, 40, 40]),
+            times(Kind::Residence, "80", 0.0, &[5_000, 5_000, 5_000, 25_000]),
             times(Kind::Upstream, "10.0.0.2:80", 4.0, &[]),
         ];
         put(&mut facts, seen, 2.0);
@@ -230,8 +232,9 @@ mod tests {
     #[test]
     fn a_quiet_hop_is_a_gap() {
         let mut facts = Facts::new("lb", 0);
-        put(&mut facts, vec![times(Kind::Residence, "80", 3.0, &[])], 1.0);
+        put(&mut facts, vec![times(Kind::Queue, "80", 0.0, &[10, 10, 10])], 1.0);
         expect![[r#"
+            split.queue [80] 10
             split.requests [80] 3
             split.timed [80] 0
             gap split.residence: no request came and was answered on a TCP connection of the hop's processes

@@ -91,8 +91,9 @@ impl Symbols {
         frames
     }
 
-    /// A stack of a process, the innermost frame first. Without frame pointers the kernel takes other words for return
-    /// addresses: those that lie in no code are left out, but for the innermost, which is where the sample was.
+    /// A stack of a process, the innermost frame first. Where callers are looked for by frame pointers that the code does not keep,
+    /// other words are taken for return addresses: those that lie in no code are left out, but for the innermost, which is where the
+    /// sample was.
     pub(super) fn user_stack(&self, pid: u32, addresses: &[u64]) -> Vec<&Frame> {
         let frames = addresses.iter().filter_map(|address| self.user.get(&(pid, *address))).enumerate();
         frames.filter(|(depth, frame)| *depth == 0 || frame.module != UNKNOWN).map(|(_, frame)| frame).collect()

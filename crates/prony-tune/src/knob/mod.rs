@@ -14,6 +14,7 @@ mod nginx_upstream_down;
 mod nginx_upstream_keepalive;
 mod nginx_worker_connections;
 mod nginx_worker_processes;
+mod offloads;
 mod rps_cpus;
 mod sysctl;
 
@@ -35,6 +36,7 @@ const KNOBS: &[&KnobInfo] = &[
     &nginx_backlog::KNOB,
     &sysctl::KNOB,
     &rps_cpus::KNOB,
+    &offloads::KNOB,
     &link_rate::KNOB,
     &cgroup_cpu_quota::KNOB,
     &cpu_affinity::KNOB,
@@ -110,6 +112,7 @@ pub(crate) fn find(id: &KnobId) -> (&'static KnobInfo, &str) {
         KnobId::NginxDirective(directive) => (&nginx_directive::setting(*directive).knob, directive.name()),
         KnobId::Sysctl(name) => (&sysctl::KNOB, name),
         KnobId::RpsCpus(interface) => (&rps_cpus::KNOB, interface),
+        KnobId::Offloads(interface) => (&offloads::KNOB, interface),
         KnobId::LinkRate(interface) => (&link_rate::KNOB, interface),
         KnobId::CgroupCpuQuota => (&cgroup_cpu_quota::KNOB, ""),
         KnobId::CpuAffinity => (&cpu_affinity::KNOB, ""),

@@ -7,16 +7,19 @@ mod affinity;
 mod config_file;
 mod group;
 mod kernel_file;
+mod offloads;
 mod qdisc;
 
 pub use affinity::{Affinity, Bound};
 pub use config_file::ConfigFile;
 pub use group::{Group, Moved, pids as group_pids};
 pub use kernel_file::{Form, KernelFile, Root};
+pub use offloads::Offloads;
 pub use qdisc::{Bucket, OUR_HANDLE, Qdisc};
 
 use crate::Roots;
 use crate::error::TuneError;
+use prony_tool::Tool;
 use serde::{Deserialize, Serialize};
 
 /// One change.
@@ -33,6 +36,8 @@ pub enum Step {
     Affinity(Affinity),
     /// The queueing discipline of an interface is replaced.
     Qdisc(Qdisc),
+    /// What an interface joins and splits is switched on and off.
+    Offloads(Offloads),
 }
 
 /// How the system stands to a step.
@@ -59,6 +64,7 @@ impl Step {
             Self::Group(step) => Ok(step.look(roots)),
             Self::Affinity(step) => Ok(step.look(roots)),
             Self::Qdisc(step) => step.look(),
+            Self::Offloads(step) => step.look(),
         }
     }
 
@@ -70,6 +76,7 @@ impl Step {
             Self::Group(step) => step.apply(roots),
             Self::Affinity(step) => step.apply(roots),
             Self::Qdisc(step) => step.apply(),
+            Self::Offloads(step) => step.apply(),
         }
     }
 
@@ -81,6 +88,7 @@ impl Step {
             Self::Group(step) => step.restore(roots),
             Self::Affinity(step) => step.restore(roots),
             Self::Qdisc(step) => step.restore(),
+            Self::Offloads(step) => step.restore(),
         }
     }
 
@@ -88,7 +96,7 @@ impl Step {
     pub fn sweep(&self) {
         match self {
             Self::ConfigFile(step) => step.sweep(),
-            Self::KernelFile(_) | Self::Group(_) | Self::Affinity(_) | Self::Qdisc(_) => {}
+            Self::KernelFile(_) | Self::Group(_) | Self::Affinity(_) | Self::Qdisc(_) | Self::Offloads(_) => {}
         }
     }
 
@@ -96,7 +104,7 @@ impl Step {
     pub fn is_volatile(&self) -> bool {
         match self {
             Self::ConfigFile(_) => false,
-            Self::KernelFile(_) | Self::Group(_) | Self::Affinity(_) | Self::Qdisc(_) => true,
+            Self::KernelFile(_) | Self::Group(_) | Self::Affinity(_) | Self::Qdisc(_) | Self::Offloads(_) => true,
         }
     }
 
@@ -104,7 +112,7 @@ impl Step {
     pub fn is_in_namespace(&self) -> bool {
         match self {
             Self::KernelFile(step) => step.is_in_namespace(),
-            Self::Qdisc(_) => true,
+            Self::Qdisc(_) | Self::Offloads(_) => true,
             Self::ConfigFile(_) | Self::Group(_) | Self::Affinity(_) => false,
         }
     }
@@ -121,6 +129,7 @@ impl Step {
                 format!("CPU affinity of process {}", step.threads.first().map_or(0, |t| t.tid))
             }
             Self::Qdisc(step) => format!("qdisc of {} of {place}", step.interface),
+            Self::Offloads(step) => format!("offloads of {} of {place}", step.interface),
         }
     }
 
@@ -132,6 +141,21 @@ impl Step {
             Self::Group(step) => step.diff(),
             Self::Affinity(step) => step.diff(),
             Self::Qdisc(step) => step.diff(),
+            Self::Offloads(step) => step.diff(),
         }
     }
+}
+
+/// What a program of the machine answers.
+fn call(tool: Tool, args: &[&str]) -> Result<String, TuneError> {
+    let command = format!("{} {}", tool.name, args.join(" "));
+    let out = tool
+        .command()
+        .args(args)
+        .output()
+        .map_err(|e| TuneError::Tool { command: command.clone(), message: format!("{e}; install {}", tool.package) })?;
+    if out.status.success() {
+        return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
+    }
+    Err(TuneError::Tool { command, message: String::from_utf8_lossy(&out.stderr).trim().to_string() })
 }

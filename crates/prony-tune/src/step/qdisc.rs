@@ -3,7 +3,7 @@
 //! prony's token bucket carries a handle of its own, so that undo knows it again. Former token buckets are restored
 //! with their handle and parameters; the kernel's default comes back by itself when ours is deleted.
 
-use super::Look;
+use super::{Look, call};
 use crate::error::TuneError;
 use prony_tool::TC;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ impl Bucket {
     /// The token bucket at the root of an interface; none when the kernel's default is there.
     /// An error when it is anything else, since that could not be restored exactly.
     pub fn present(interface: &str) -> Result<Option<Self>, TuneError> {
-        let text = tc(&["-j", "qdisc", "show", "dev", interface])?;
+        let text = call(TC, &["-j", "qdisc", "show", "dev", interface])?;
         let shown: Vec<Shown> = serde_json::from_str(&text).map_err(|e| TuneError::Tool {
             command: format!("tc -j qdisc show dev {interface}"),
             message: format!("its answer is no JSON that we know: {e}"),
@@ -99,7 +99,7 @@ impl Bucket {
         let burst = format!("{}b", self.burst_bytes);
         let latency = format!("{}us", self.latency_us);
         let place = ["qdisc", "replace", "dev", interface, "root", "handle", &self.handle];
-        tc(&[place.as_slice(), &["tbf", "rate", &rate, "burst", &burst, "latency", &latency]].concat()).map(drop)
+        call(TC, &[place.as_slice(), &["tbf", "rate", &rate, "burst", &burst, "latency", &latency]].concat()).map(drop)
     }
 
     fn text(&self) -> String {
@@ -134,7 +134,7 @@ impl Qdisc {
     pub(super) fn restore(&self) -> Result<(), TuneError> {
         match &self.old {
             Some(old) => old.put(&self.interface),
-            None => tc(&["qdisc", "del", "dev", &self.interface, "root"]).map(drop),
+            None => call(TC, &["qdisc", "del", "dev", &self.interface, "root"]).map(drop),
         }
     }
 
@@ -142,17 +142,4 @@ impl Qdisc {
         let old = self.old.as_ref().map_or("default".to_string(), Bucket::text);
         format!("qdisc of {}: {old} -> {}\n", self.interface, self.new.text())
     }
-}
-
-fn tc(args: &[&str]) -> Result<String, TuneError> {
-    let command = format!("tc {}", args.join(" "));
-    let out = TC
-        .command()
-        .args(args)
-        .output()
-        .map_err(|e| TuneError::Tool { command: command.clone(), message: format!("{e}; install iproute2") })?;
-    if out.status.success() {
-        return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
-    }
-    Err(TuneError::Tool { command, message: String::from_utf8_lossy(&out.stderr).trim().to_string() })
 }

@@ -116,6 +116,7 @@ impl Stage {
         all.insert("groups".to_string(), groups(&self.group).join(" ").into_bytes());
         all.insert("members".to_string(), if self.all_in_group() { b"all".to_vec() } else { b"some".to_vec() });
         all.insert("qdisc".to_string(), run("tc", &["qdisc", "show", "dev", "eth0"]).into_bytes());
+        all.insert("offloads".to_string(), run("ethtool", &["-k", "eth0"]).into_bytes());
         all.insert("affinity".to_string(), run("taskset", &["-cp", &self.master.to_string()]).into_bytes());
         all
     }
