@@ -1,7 +1,7 @@
 //! By epoll: a system call for each send and each receive, and one for a batch of events. Works everywhere.
 //!
 //! It can tell when bytes that woke the thread had come: a thread that sleeps wakes up late, and the server is not to blame. Invariants:
-//! whatever it says was sent, the kernel has; what it says arrived did so after the thread was ready to sleep.
+//! whatever it says was sent, the kernel has; what it says arrived did so since the wait before.
 
 use super::{BUFFER_BYTES, Event, Happened, Transport};
 use crate::sys::{self, Epoll, Socket};
@@ -111,7 +111,9 @@ impl Transport for ByEpoll {
 /// Turns stamps of the kernel into moments of the monotonic clock.
 #[derive(Debug, Default)]
 struct Arrivals {
-    /// When the last wait began.
+    /// When the last wait began, and the one before: what is unread came after that one.
+    waited_ns: u64,
+    /// See `waited_ns`.
     from_ns: u64,
     /// Whether the thread may have slept since. One that did not was told of its bytes at once.
     slept: bool,
@@ -124,7 +126,7 @@ struct Arrivals {
 impl Arrivals {
     #[inline]
     fn wait(&mut self, now: u64, wait_ns: u64) {
-        (self.from_ns, self.slept) = (now, wait_ns > 0);
+        (self.from_ns, self.waited_ns, self.slept) = (self.waited_ns, now, wait_ns > 0);
         if self.compared_ns == 0 || now.saturating_sub(self.compared_ns) > COMPARE_EVERY_NS {
             self.compare(sys::calendar_ns(), sys::clock_ns());
         }
@@ -134,7 +136,7 @@ impl Arrivals {
         (self.ahead_ns, self.compared_ns) = (calendar_ns.wrapping_sub(now), now);
     }
 
-    /// None: no stamp, or one from before the wait, as when the calendar was set back meanwhile.
+    /// None: no stamp, or one of a time for which it cannot be, as when the calendar was set back meanwhile.
     #[inline]
     fn moment(&self, stamp_ns: u64) -> Option<u64> {
         let at = stamp_ns.wrapping_sub(self.ahead_ns);
@@ -147,14 +149,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_is_a_moment_of_the_wait() {
+    fn a_stamp_is_a_moment_since_the_wait_before() {
         let mut arrivals = Arrivals::default();
+        arrivals.wait(6_000_000, 1);
+        arrivals.wait(6_200_000, 1);
         arrivals.compare(1_700_000_000_000_000_000, 5_000_000);
-        (arrivals.from_ns, arrivals.slept) = (6_000_000, true);
         let stamped = |at: u64| arrivals.moment(1_700_000_000_000_000_000 - 5_000_000 + at);
         assert_eq!(stamped(6_000_000), Some(6_000_000));
         assert_eq!(stamped(6_300_000), Some(6_300_000));
-        assert_eq!(stamped(5_999_999), None, "before the wait");
+        assert_eq!(stamped(5_999_999), None, "before the wait before");
         assert_eq!(arrivals.moment(0), None, "no stamp");
     }
 
