@@ -99,6 +99,11 @@ inline_always int copy(struct task_struct *task, const struct key *key)
 	ring_submit(sample, WAKE_NOBODY);
 	return 1;
 }
+#else
+inline_always int copy(struct task_struct *task, const struct key *key)
+{
+	return 0;
+}
 #endif
 
 inline_always void count(const struct key *key)
@@ -134,8 +139,7 @@ inline_always int owner(struct task_struct *task, struct key *key)
 	return 1;
 }
 
-#ifdef TARGET_X86_64
-SEC("perf_event") int on_tick_copying(void *ctx)
+inline_always int tick(void *ctx, int copies)
 {
 	struct task_struct *task = current_task();
 	struct key key = { .kernel = -1, .user = -1 };
@@ -144,27 +148,23 @@ SEC("perf_event") int on_tick_copying(void *ctx)
 		return 0;
 	if (key.owner != OF_STRANGER)
 		key.kernel = stack_id(ctx, &stacks, 0);
-	if (key.owner != OF_HOP) {
-		count(&key);
-	} else if (!copy(task, &key)) {
+	if (key.owner == OF_HOP) {
+		if (copies && copy(task, &key))
+			return 0;
 		key.user = stack_id(ctx, &stacks, USER_STACK);
-		count(&key);
 	}
+	count(&key);
 	return 0;
+}
+
+#ifdef TARGET_X86_64
+SEC("perf_event") int on_tick_copying(void *ctx)
+{
+	return tick(ctx, 1);
 }
 #endif
 
 SEC("perf_event") int on_tick(void *ctx)
 {
-	struct task_struct *task = current_task();
-	struct key key = { .kernel = -1, .user = -1 };
-
-	if (!owner(task, &key))
-		return 0;
-	if (key.owner != OF_STRANGER)
-		key.kernel = stack_id(ctx, &stacks, 0);
-	if (key.owner == OF_HOP)
-		key.user = stack_id(ctx, &stacks, USER_STACK);
-	count(&key);
-	return 0;
+	return tick(ctx, 0);
 }
