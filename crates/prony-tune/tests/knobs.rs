@@ -257,6 +257,13 @@ fn needs_root_a_link_gets_its_former_bucket_back() {
     assert!(error.contains("`htb` that prony could not restore exactly"), "{error}");
     let error = apply(&stage.ctx(), &knob("link_rate.eth9", "1mbit"), &journal).unwrap_err().to_string();
     assert!(error.contains("Cannot find device"), "{error}");
+
+    for value in ["gso,none", "lro", ""] {
+        let error = apply(&stage.ctx(), &knob("offloads.eth0", value), &journal).unwrap_err().to_string();
+        assert!(error.contains("or `none`"), "{error}");
+    }
+    let error = apply(&stage.ctx(), &knob("offloads.eth9", "gso"), &journal).unwrap_err().to_string();
+    assert!(error.contains("no interface `eth9`"), "{error}");
 }
 
 #[test]

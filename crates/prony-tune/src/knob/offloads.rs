@@ -37,14 +37,7 @@ fn read(ctx: &Context<'_>, interface: &str) -> Result<String, TuneError> {
 
 fn plan(ctx: &Context<'_>, interface: &str, value: &str) -> Result<Plan, TuneError> {
     let name = format!("offloads.{interface}");
-    let wanted: Vec<&str> = value.split(',').map(str::trim).filter(|word| *word != "none").collect();
-    if wanted.iter().any(|word| WORDS.iter().all(|(known, _)| known != word)) {
-        return Err(TuneError::value(
-            &name,
-            value,
-            "those of `gro`, `gso` and `tso` that are on, like `gso,tso`, or `none`",
-        ));
-    }
+    let wanted = wanted(&name, value)?;
     let present = present(ctx, interface)?;
     let mut new = BTreeMap::new();
     for (word, features) in WORDS {
@@ -63,18 +56,24 @@ fn plan(ctx: &Context<'_>, interface: &str, value: &str) -> Result<Plan, TuneErr
     if new.is_empty() {
         return Err(TuneError::Unchanged { knob: name, value: before });
     }
-    let words: Vec<String> =
-        new.iter().map(|(name, on)| format!("{name} {}", if *on { "on" } else { "off" })).collect();
-    let permanent = format!("at each boot (in a udev rule or a unit): ethtool -K {interface} {}", words.join(" "));
     let step = Offloads { interface: interface.to_string(), new };
+    let permanent = format!("at each boot (in a udev rule or a unit): ethtool {}", step.arguments().join(" "));
     Ok(Plan { before, steps: vec![Step::Offloads(step)], reload: None, permanent })
 }
 
 fn check(ctx: &Context<'_>, interface: &str, value: &str) -> Result<(), TuneError> {
-    let mut words: Vec<&str> = value.split(',').map(str::trim).collect();
-    words.sort_unstable();
-    words.dedup();
-    expect_read(&format!("offloads.{interface}"), &words.join(","), &read(ctx, interface)?)
+    let name = format!("offloads.{interface}");
+    expect_read(&name, &listed(&wanted(&name, value)?), &read(ctx, interface)?)
+}
+
+/// The words of a value, in the order of [`WORDS`].
+fn wanted(name: &str, value: &str) -> Result<Vec<&'static str>, TuneError> {
+    let given: Vec<&str> = value.split(',').map(str::trim).filter(|_| value.trim() != "none").collect();
+    if given.iter().any(|word| WORDS.iter().all(|(known, _)| known != word)) {
+        let expected = "those of `gro`, `gso` and `tso` that are on, like `gso,tso`, or `none`";
+        return Err(TuneError::value(name, value, expected));
+    }
+    Ok(WORDS.iter().map(|(word, _)| *word).filter(|word| given.contains(word)).collect())
 }
 
 fn present(ctx: &Context<'_>, interface: &str) -> Result<BTreeMap<String, bool>, TuneError> {
@@ -86,12 +85,16 @@ fn present(ctx: &Context<'_>, interface: &str) -> Result<BTreeMap<String, bool>,
     })
 }
 
-/// The words of which all features are on, in the order of the alphabet.
+/// The words of which all features are on.
 fn text(present: &BTreeMap<String, bool>) -> String {
     let is_on = |features: &&[&str]| {
         let mut known = features.iter().filter_map(|feature| present.get(*feature)).peekable();
         known.peek().is_some() && known.all(|on| *on)
     };
     let words: Vec<&str> = WORDS.iter().filter(|(_, features)| is_on(features)).map(|(word, _)| *word).collect();
+    listed(&words)
+}
+
+fn listed(words: &[&str]) -> String {
     if words.is_empty() { "none".to_string() } else { words.join(",") }
 }

@@ -61,27 +61,36 @@ impl Offloads {
     }
 
     pub(super) fn apply(&self) -> Result<(), TuneError> {
-        self.switch(self.new.iter().map(|(name, on)| (name, *on)))
+        call(ETHTOOL, &self.arguments()).map(drop)
     }
 
     pub(super) fn restore(&self) -> Result<(), TuneError> {
         let Some(now) = Self::present(&self.interface)? else { return Ok(()) };
         let ours = self.new.iter().filter(|(name, on)| now.get(*name) == Some(*on));
-        self.switch(ours.map(|(name, on)| (name, !on)))
+        let arguments = self.switching(ours.map(|(name, on)| (name, !on)));
+        if arguments.len() > NAMED { call(ETHTOOL, &arguments).map(drop) } else { Ok(()) }
+    }
+
+    /// What `ethtool` is told.
+    pub fn arguments(&self) -> Vec<&str> {
+        self.switching(self.new.iter().map(|(name, on)| (name, *on)))
     }
 
     pub(super) fn diff(&self) -> String {
-        let word = |on: bool| if on { "on" } else { "off" };
         let line =
             |(name, on): (&String, &bool)| format!("{name} of {}: {} -> {}\n", self.interface, word(!on), word(*on));
         self.new.iter().map(line).collect()
     }
 
-    fn switch<'a>(&self, features: impl Iterator<Item = (&'a String, bool)>) -> Result<(), TuneError> {
-        let words: Vec<&str> = features.flat_map(|(name, on)| [name.as_str(), if on { "on" } else { "off" }]).collect();
-        if words.is_empty() {
-            return Ok(());
-        }
-        call(ETHTOOL, &[&["-K", &self.interface], words.as_slice()].concat()).map(drop)
+    fn switching<'a>(&'a self, features: impl Iterator<Item = (&'a String, bool)>) -> Vec<&'a str> {
+        let named: [&str; NAMED] = ["-K", &self.interface];
+        named.into_iter().chain(features.flat_map(|(name, on)| [name.as_str(), word(on)])).collect()
     }
+}
+
+/// Arguments before the first feature.
+const NAMED: usize = 2;
+
+fn word(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
 }
