@@ -4,7 +4,7 @@
 //! says what it could not see. [`plan_interventions`] says what to do next to test it. Invariant: every threshold in
 //! the evidence names its origin.
 //!
-//! Reading order: `facts` (what a hop showed), `profile` (what its CPUs ran), `sessions` (what an application's
+//! Reading order: `facts` (what a hop showed), `profile` (what its CPUs ran), `logs` (what it writes to its logs), `sessions` (what an application's
 //! connections do), `split` (where a request's time goes), `cause` (what a cause is), `causes/*` (one each), `verdict` (which one
 //! stands), `grounding` (four tests), `plan` (the next intervention).
 
@@ -16,6 +16,7 @@ mod facts;
 mod field_tests;
 mod grounding;
 mod host_facts;
+mod logs;
 mod plan;
 mod profile;
 mod sessions;

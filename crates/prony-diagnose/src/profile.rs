@@ -60,6 +60,11 @@ impl<'a> Profile<'a> {
         self.sum(&PROFILE_TOTAL, |item| functions.contains(&item))
     }
 
+    /// The greatest of the shares in functions that are called from one of these, or are that one. They may call each other.
+    pub fn most_below(&self, functions: &[&str]) -> f64 {
+        functions.iter().map(|function| self.share_below(&[function])).fold(0.0, f64::max)
+    }
+
     /// Share of one library.
     pub fn share_of_module(&self, module: &str) -> f64 {
         self.sum(&PROFILE_MODULE, |item| item == module)

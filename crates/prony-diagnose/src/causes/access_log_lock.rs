@@ -24,9 +24,9 @@
 //! ## References
 //! Linux `ext4_buffered_write_iter` (takes the inode lock exclusive), `kernel/locking/rwsem.c`, `osq_lock.c`.
 
-use super::access_log_unbuffered::{WRITES_PER_REQUEST, writes_per_request};
 use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, knob, predicted_gain, ruled_out};
 use crate::facts::Hop;
+use crate::logs::{WRITES_PER_REQUEST, writes_per_request};
 use prony_model::metric::{LOCK_WAIT, LOOK_RUNNING, LOOK_WAIT};
 use prony_model::{Gap, KnobId};
 

@@ -28,12 +28,12 @@
 //! nginx `ngx_http_upstream_module`, directive `server`; HAProxy `option httpchk`.
 
 use super::cpu_quota_throttled::{THROTTLED, stopped_by_quota};
-use super::log_flood::with_uncounted;
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_of_share, gain_until_full,
     nginx_knob, removal_or, ruled_out,
 };
 use crate::facts::{Fact, Hop};
+use crate::logs::with_uncounted;
 use crate::sessions::dose_of_wait;
 use prony_model::metric::{
     CONN_CONNECTING, CONN_OUT, CONN_OUT_WAITING, ERROR_LOG_NO_LIVE_UPSTREAMS, ERROR_LOG_UPSTREAM,

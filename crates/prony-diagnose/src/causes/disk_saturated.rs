@@ -23,12 +23,12 @@
 //! ## References
 //! Linux Documentation/admin-guide/iostats.rst; Performance Co-Pilot pmieconf warns at 95 % busy.
 
-use super::access_log_unbuffered::{WRITES_PER_REQUEST, writes_per_request};
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, removal_or,
     ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
+use crate::logs::{WRITES_PER_REQUEST, writes_per_request};
 use prony_model::metric::{
     DISK_BUSY, DISK_FLUSHES, DISK_WAITED, DISK_WRITES, DISK_WRITTEN, PROC_DISK_SLEEP, PSI_IO_FULL,
 };

@@ -22,11 +22,11 @@
 //! ## References
 //! nginx: ngx_http_core_module error_log, "A debugging log".
 
-use super::access_log_unbuffered::share_of_limit;
 use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, predicted_gain, ruled_out};
-use crate::facts::{Hop, Reader};
+use crate::facts::Hop;
+use crate::logs::{error_log, lines_per_s, price_of_write_us, share_of_limit};
 use prony_model::Gap;
-use prony_model::metric::{ERROR_LOG_LINES, LOG_SIZE, LOOK_LOG_LINE, PRICE_LOG_WRITE};
+use prony_model::metric::{LOG_SIZE, PRICE_LOG_WRITE};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "log-flood",
@@ -42,11 +42,9 @@ pub(super) const CAUSE: Cause = Cause {
 const LINES_PER_REQUEST: f64 = 0.2;
 /// Below this share of the limit it does not matter. A guess.
 const SHARE_MIN: f64 = 0.02;
-/// Bytes of a line where no look measured it: nginx writes time, level, pid, connection and text. A guess.
-const LINE_BYTES: f64 = 120.0;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
-    let Some(path) = hop.host().and_then(|h| h.logs.error.as_deref()) else {
+    let Some(path) = error_log(hop) else {
         return does_not_apply(hop, "the stack file names no error log");
     };
     let lines = hop.fact("error log lines / request", "", |r| Ok(lines_per_s(r, path)? / r.requests()?))?;
@@ -59,7 +57,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if beyond.value < LINES_PER_REQUEST {
         return ruled_out(&beyond, LINES_PER_REQUEST, "guess", "its lines tell of requests that fail");
     }
-    let price_us = hop.look(&PRICE_LOG_WRITE, "")?;
+    let price_us = price_of_write_us(hop)?;
     let share = share_of_limit(hop, lines.value * price_us)?;
     if share < SHARE_MIN {
         return ruled_out(&lines, LINES_PER_REQUEST, "guess", "writing the error log costs under 2 % of the limit");
@@ -78,29 +76,11 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .fires()
 }
 
-/// By its growth, which is always right; a flood is faster than its lines can be counted.
-pub(super) fn lines_per_s(r: &Reader<'_>, path: &str) -> Result<f64, Gap> {
-    let line = r.hop.look(&LOOK_LOG_LINE, path).unwrap_or(LINE_BYTES).max(1.0);
-    let counted = r.sum(&ERROR_LOG_LINES);
-    match r.one(&LOG_SIZE, path) {
-        Ok(bytes) => Ok((bytes / line).max(counted.unwrap_or(0.0))),
-        Err(_) => counted,
-    }
-}
-
-/// Lines of a kind per second: those that were counted, and their part of what a flood wrote uncounted.
-///
-/// # Errors
-/// Its lines were not read.
-pub(super) fn with_uncounted(r: &Reader<'_>, path: &str, counted: f64) -> Result<f64, Gap> {
-    let lines = r.sum(&ERROR_LOG_LINES)?;
-    Ok(if lines > 0.0 { counted * (lines_per_s(r, path)? / lines).max(1.0) } else { counted })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Lab, monotonic, score};
+    use prony_model::metric::{ERROR_LOG_LINES, LOOK_LOG_LINE};
 
     fn lab(lines: f64) -> Lab {
         Lab::healthy().per_second("lb", &LOG_SIZE, "/run/lb/error.log", lines * 15_300.0 * 100.0).gauge(

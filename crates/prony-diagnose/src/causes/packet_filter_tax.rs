@@ -72,7 +72,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let profile = Profile::of(hop)?;
     let part_of = |(kind, entries): (&'static str, &[&str])| match kind {
         NETFILTER => (kind, share_of_netfilter(&profile)),
-        _ => (kind, greatest(&profile, entries)),
+        _ => (kind, profile.most_below(entries)),
     };
     let foreign = run_by_senders(hop);
     let is_of_others = |kind: &str| kind == NETFILTER && foreign == Rules::OfOthers;
@@ -143,17 +143,12 @@ fn gain_of_all(hop: &Hop<'_>, payer: &Hop<'_>, part: f64) -> Option<f64> {
     Some(gain_with_relief(payer, share, freed))
 }
 
-/// Share of the entry that has most below it.
-fn greatest(profile: &Profile<'_>, entries: &[&str]) -> f64 {
-    entries.iter().map(|entry| profile.share_below(&[entry])).fold(0.0, f64::max)
-}
-
 /// Below the hooks of a bridge stands the whole way of the packet, so there only tables and tracking are the filters' cost.
 fn share_of_netfilter(profile: &Profile<'_>) -> f64 {
     let tables = profile.share_below(TABLES);
     match profile.share_below(BRIDGED) > 0.0 {
         true => tables + profile.share_below(TRACKING),
-        false => greatest(profile, HOOKS).max(tables),
+        false => profile.most_below(HOOKS).max(tables),
     }
 }
 

@@ -22,11 +22,11 @@
 //! ## References
 //! nginx: ngx_http_proxy_module proxy_buffers, proxy_max_temp_file_size.
 
-use super::access_log_unbuffered::share_of_limit;
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, nginx_knob, predicted_gain, removal_or, ruled_out,
 };
 use crate::facts::Hop;
+use crate::logs::share_of_limit;
 use prony_model::metric::{ERROR_LOG_TEMP_FILE, IF_TX_BYTES, PRICE_LOG_OPEN, PROC_DISK_SLEEP, PROC_DISK_WRITTEN};
 use prony_model::{Gap, KnobId, Level, NginxDirective};
 

@@ -27,11 +27,11 @@
 //! ## References
 //! nginx: ngx_http_limit_req_module, ngx_http_limit_conn_module, ngx_http_core_module (limit_rate). RFC 6585, section 4: status 429.
 
-use super::log_flood::with_uncounted;
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
+use crate::logs::with_uncounted;
 use crate::sessions::keeps_data;
 use prony_model::metric::{
     CONN_OUT_SENT, ERROR_LOG_DELAYING, ERROR_LOG_LIMITING, IF_TX_BYTES, SPLIT_CALLS, SPLIT_REQUESTS,
