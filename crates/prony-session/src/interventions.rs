@@ -4,6 +4,7 @@
 //! as found and one for each of its interventions, in random order; so suspect and control share their baseline, and drift of the
 //! machine hits all alike.
 
+use crate::budget::{self, PAIRS_MIN};
 use crate::disturbed;
 use crate::effort::Effort;
 use crate::levels::{chance, order, timed};
@@ -18,88 +19,11 @@ use prony_stats::paired;
 use prony_stats::random::Random;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Pairs of a removal: it reloads a server, which takes as long as a trial. A guess.
-const REMOVAL_PAIRS: u32 = 6;
-/// How much longer its trials are: what is removed may be waits of a second (a SYN sent again), and connections open anew. So it
-/// takes as long as the more and shorter pairs of a dose.
-const REMOVAL_LONGER: f64 = 2.5;
-
-/// Fewer pairs say nothing: their interval is wider than any elasticity. A guess.
-const PAIRS_MIN: u32 = 5;
-/// Pairs of each further look: it decides nothing. A guess.
-const FURTHER_PAIRS: u32 = 7;
 /// Interventions of a run at most. A guess: with a suspect, its control and two doses each time, three suspects.
 const INTERVENTIONS_MAX: usize = 12;
-/// What is kept of the budget for the end: putting back, judging, writing the record. A guess: with 3 s of 120, whole diagnoses took up
-/// to 117 s.
-const ENDING: Nanos = Nanos(8_000_000_000);
-/// What a trial takes besides its load: turning something and putting it back, opening connections. A guess.
-const TURNING: Nanos = Nanos(150_000_000);
-/// Requests that are under way when a trial ends are waited for, so long at most; as the load engine does.
-const DRAINING_MAX: Nanos = Nanos(500_000_000);
-/// What a removal takes besides: a server reloads twice, and its trial warms up for longer. A guess.
-const RELOADING: Nanos = Nanos(900_000_000);
-
 /// Whether a run may make `more` interventions.
 pub(crate) fn may_make(run: &Run, more: usize) -> bool {
     more > 0 && run.interventions.len() + more <= INTERVENTIONS_MAX
-}
-
-/// What a pair of these interventions takes.
-fn pair_takes(run: &Run, effort: &Effort, planned: &[Intervention]) -> u64 {
-    let waits = run.level(Level::At).map_or(0, |at| (at.result.latency.p99_us * 1e3) as u64).min(DRAINING_MAX.0);
-    let trial = effort.settle.0 + effort.intervention.0 + TURNING.0 + waits;
-    let reloads = planned.iter().filter(|i| !i.what.knobs().is_empty()).count() as u64;
-    trial * (planned.len() as u64 + 1) + RELOADING.0 * reloads
-}
-
-/// What trying a remedy takes at the least.
-pub(crate) fn remedy_takes(run: &Run, effort: &Effort, remedy: &Intervention) -> Nanos {
-    let planned = std::slice::from_ref(remedy);
-    Nanos(pair_takes(run, &effort_of(planned, effort), planned) * u64::from(PAIRS_MIN))
-}
-
-fn fit_into(run: &Run, effort: &Effort, planned: &[Intervention], left: Nanos) -> u32 {
-    let pairs = left.0.saturating_sub(ENDING.0) / pair_takes(run, effort, planned).max(1);
-    u32::try_from(pairs).unwrap_or(u32::MAX)
-}
-
-/// How many pairs of these interventions fit into the time that is left; the error says how much would be needed.
-pub(crate) fn within(run: &Run, effort: &Effort, planned: &[Intervention], left: Nanos) -> Result<u32, String> {
-    let (round, count) = (pair_takes(run, effort, planned), planned.len());
-    let fit = fit_into(run, effort, planned, left).min(effort.pairs);
-    if fit >= PAIRS_MIN {
-        return Ok(fit);
-    }
-    Err(format!(
-        "{} of the budget are left, and {PAIRS_MIN} pairs of {count} interventions take {}; a greater --budget tests the verdict",
-        left,
-        Nanos(round * u64::from(PAIRS_MIN))
-    ))
-}
-
-/// The same where `kept` of that time is for what comes after, if enough pairs fit beside it.
-pub(crate) fn within_keeping(
-    run: &Run,
-    effort: &Effort,
-    planned: &[Intervention],
-    left: Nanos,
-    kept: Nanos,
-) -> Result<u32, String> {
-    let spare = Nanos(left.0.saturating_sub(kept.0));
-    within(run, effort, planned, spare).or_else(|_| within(run, effort, planned, left))
-}
-
-/// The effort of these interventions.
-pub(crate) fn effort_of(planned: &[Intervention], effort: &Effort) -> Effort {
-    if planned.iter().all(|i| i.further) {
-        return Effort { pairs: effort.pairs.min(FURTHER_PAIRS), ..effort.clone() };
-    }
-    if !planned.iter().any(|i| i.what.is_removal()) {
-        return effort.clone();
-    }
-    let longer = Nanos((effort.intervention.0 as f64 * REMOVAL_LONGER) as u64);
-    Effort { pairs: effort.pairs.min(REMOVAL_PAIRS), intervention: longer, ..effort.clone() }
 }
 
 /// The interventions from `first` on are under way; some could not be done.
@@ -122,13 +46,23 @@ impl Round {
         run.interventions.get(self.first..).unwrap_or_default()
     }
 
+    /// The number of its first pair, once a trial with an intervention was made.
+    pub(crate) fn first_pair(&self, run: &Run) -> Option<u32> {
+        let of_round = |trial: &Trial| {
+            let Purpose::Intervention { index, pair, arm: Arm::B } = trial.purpose else { return None };
+            (index as usize >= self.first).then_some(pair)
+        };
+        run.trials.iter().filter_map(of_round).min()
+    }
+
     /// Pairs of the round to be made again, as many as were disturbed and there is time for; not a second time.
     pub(crate) fn pairs_again(&mut self, run: &Run, effort: &Effort, left: Nanos) -> u32 {
         let planned = self.planned(run);
         let lost: BTreeSet<u32> = self.disturbed(run).into_values().map(|(pair, _)| pair).collect();
         let repeats = !std::mem::replace(&mut self.repeated, true) && !planned.iter().all(|i| i.further);
         let lost = if repeats { lost.len() as u32 } else { 0 };
-        lost.min(fit_into(run, effort, planned, left))
+        let took = self.first_pair(run).and_then(|first| budget::pair_took(run, first)).unwrap_or_default();
+        lost.min(budget::fit_into(run, effort, planned, left, took))
     }
 
     /// The trials of the round that were disturbed, by their ids: of which pair, and by what.
@@ -194,11 +128,7 @@ pub(crate) fn plan(run: &Run, round: &Round, base: &LoadPlan, effort: &Effort, s
 }
 
 fn pairs_made(run: &Run) -> u32 {
-    let made = run.trials.iter().filter_map(|t| {
-        let Purpose::Intervention { pair, .. } = t.purpose else { return None };
-        Some(pair + 1)
-    });
-    made.max().unwrap_or(0)
+    run.trials.iter().filter_map(|trial| budget::pair_of(&trial.purpose)).max().map_or(0, |last| last + 1)
 }
 
 /// The commands of one trial: as found (`None`), or with intervention `index`.
@@ -448,42 +378,6 @@ mod tests {
     }
 
     #[test]
-    fn pairs_fit_into_the_budget() {
-        let effort = Effort::default();
-        let seconds = |s: u64| Nanos(s * 1_000_000_000);
-        let two = [planned(InterventionKind::Cpu, false), planned(InterventionKind::Cpu, true)];
-        let run = run(Vec::new());
-        let within = |planned: &[Intervention], left| within(&run, &effort, planned, left);
-        assert_eq!(within(&two, seconds(90)), Ok(effort.pairs), "no more than are asked for");
-        assert_eq!(within(&two, seconds(38)), Ok(7), "7 times 3 trials of 1.35 s, and the end");
-        let reloading = [planned(removal(), false), planned(InterventionKind::Placebo, true)];
-        assert_eq!(within(&reloading, seconds(38)), Ok(6), "reloads take time");
-        let error = within(&two, seconds(10)).unwrap_err();
-        assert!(error.starts_with("10s of the budget are left, and 5 pairs of 2 interventions take 20.25s"), "{error}");
-
-        let mut slow = MadeRun { run: run.clone() }.trial(Purpose::Level { level: Level::At }, 100.0).run;
-        slow.trials[0].result.latency.p99_us = 300_000.0;
-        assert_eq!(super::within(&slow, &effort, &two, seconds(38)), Ok(6), "the last requests are waited for");
-        for further in [true, false] {
-            let remedy = [Intervention { further, ..reloading[0].clone() }];
-            let left = Nanos(remedy_takes(&run, &effort, &remedy[0]).0 + ENDING.0);
-            let its = effort_of(&remedy, &effort);
-            assert_eq!(super::within(&run, &its, &remedy, left), Ok(PAIRS_MIN), "just enough");
-        }
-    }
-
-    #[test]
-    fn pairs_are_given_up_for_what_comes_after_but_not_the_test_itself() {
-        let (effort, run) = (Effort::default(), run(Vec::new()));
-        let two = [planned(InterventionKind::Cpu, false), planned(InterventionKind::Cpu, true)];
-        let kept = remedy_takes(&run, &effort, &planned(removal(), false));
-        let fit = |s: u64, kept| within_keeping(&run, &effort, &two, Nanos(s * 1_000_000_000), kept);
-        assert_eq!((fit(66, Nanos(0)), fit(66, kept)), (Ok(effort.pairs), Ok(6)));
-        assert_eq!((fit(38, Nanos(0)), fit(38, kept)), (Ok(7), Ok(7)), "fewer would say nothing");
-        assert!(fit(10, kept).is_err());
-    }
-
-    #[test]
     fn a_later_round_has_its_own_baselines_and_leaves_the_earlier_alone() {
         let first = played(
             run(vec![planned(InterventionKind::Cpu, false), planned(InterventionKind::Cpu, true)]),
@@ -517,19 +411,6 @@ mod tests {
     }
 
     #[test]
-    fn further_looks_have_fewer_pairs() {
-        let further = Intervention { further: true, ..planned(InterventionKind::Cpu, false) };
-        assert_eq!(effort_of(std::slice::from_ref(&further), &Effort::default()).pairs, FURTHER_PAIRS);
-        let remedy = Intervention { further: true, ..planned(removal(), false) };
-        assert_eq!(
-            effort_of(&[remedy, further.clone()], &Effort::default()).intervention,
-            Effort::default().intervention
-        );
-        let effort = effort_of(&[further, planned(InterventionKind::Cpu, true)], &Effort::default());
-        assert_eq!(effort.pairs, Effort::default().pairs);
-    }
-
-    #[test]
     fn more_connections_change_no_host() {
         let run = run(vec![planned(InterventionKind::Concurrency, false)]);
         check(&run, expect!["trial0.0 as-found.0 trial0.1 as-found.1 as-found.2 trial0.2"]);
@@ -550,18 +431,6 @@ mod tests {
         let mut rates: Vec<f64> = rates.collect();
         rates.sort_by(f64::total_cmp);
         assert_eq!(rates, [1000.0, 1000.0, 1200.0, 1200.0]);
-    }
-
-    #[test]
-    fn a_removal_has_few_pairs_of_long_trials() {
-        let planned = vec![planned(removal(), false), planned(InterventionKind::Placebo, true)];
-        let effort = effort_of(&planned, &Effort::default());
-        assert_eq!((effort.pairs, effort.intervention), (REMOVAL_PAIRS, Nanos::from_millis(2000)));
-        assert_eq!(effort_of(&planned[1..], &Effort::default()), Effort::default());
-        let queue = plan(&run(planned), &Round::default(), &base(), &effort, 7);
-        let turned = queue.iter().filter(|c| **c == Command::Intervene { index: 0 }).count();
-        let trials = queue.iter().filter(|c| matches!(c, Command::Trial(_))).count();
-        assert_eq!((turned, trials), (6, 18));
     }
 
     #[test]
@@ -732,7 +601,12 @@ mod tests {
         let mut run = with_dear_pairs(2, 7);
         let mut round = Round::default();
         let (effort, plenty) = (Effort::default(), Nanos(60_000_000_000));
-        assert_eq!(round.clone().pairs_again(&run, &effort, ENDING), 0, "there is no time");
+        assert_eq!(round.clone().pairs_again(&run, &effort, Nanos(0)), 0, "there is no time");
+        assert_eq!(
+            round.clone().pairs_again(&run, &effort, Nanos(11_900_000_000)),
+            0,
+            "8 s for the end, and a pair took 4 s"
+        );
         assert_eq!(round.pairs_again(&run, &effort, plenty), 2);
         assert_eq!(round.pairs_again(&run, &effort, plenty), 0, "what is disturbed again stays so");
         let gap = conclude(&mut run, &round).unwrap();

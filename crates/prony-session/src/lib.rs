@@ -4,6 +4,7 @@
 //! what the session says through agents, and records it. Invariant: whatever was changed is restored before the end, also
 //! after an error and after Ctrl-C, unless the user asked to keep it.
 
+mod budget;
 mod cells;
 mod cost;
 mod disturbed;

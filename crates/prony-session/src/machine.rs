@@ -5,7 +5,7 @@ use crate::effort::Effort;
 use crate::interventions::Round;
 use crate::limit::{LimitGoal, LimitSearch, Step};
 use crate::proofs::{Further, Precision};
-use crate::{cost, interventions, levels, proofs, quiet};
+use crate::{budget, cost, interventions, levels, proofs, quiet};
 use prony_model::comparison::EarlierAa;
 use prony_model::knob::ChangeState;
 use prony_model::run::Inventory;
@@ -307,6 +307,11 @@ impl Session {
             self.stage = Stage::AtTheLimit;
             self.queue = [at].into();
         }
+        if let (Some(round), Some(left)) = (&self.round, self.left())
+            && let Some(first) = round.first_pair(&self.run)
+        {
+            budget::drop_late_pairs(&self.run, first, left, &mut self.queue);
+        }
         levels::has_changed(&self.run).into_iter().for_each(|gap| self.miss(gap));
         if !self.looks_next() {
             self.events.extend(cells::seen(&self.run).map(|seen| Event::CellDone { seen: Box::new(seen) }));
@@ -477,9 +482,9 @@ impl Session {
         if further && matches!(self.goal, Goal::Prove { .. }) {
             return;
         }
-        let effort = interventions::effort_of(&planned, &self.effort);
+        let effort = budget::effort_of(&planned, &self.effort);
         // Where there is no time for all further looks, there may be for the first.
-        while further && planned.len() > 1 && interventions::within(&self.run, &effort, &planned, left).is_err() {
+        while further && planned.len() > 1 && budget::within(&self.run, &effort, &planned, left).is_err() {
             planned.pop();
         }
         let turns = planned.iter().any(|i| i.what.is_removal());
@@ -492,8 +497,8 @@ impl Session {
         // A remedy that can be turned is tried afterwards: some pairs less leave time for it.
         let tries_later = matches!(self.goal, Goal::Diagnose { .. }) && !further && !turns;
         let remedy = tries_later.then(|| prony_diagnose::remedy_to_come(&self.run, diagnosis)).flatten();
-        let kept = remedy.map_or(Nanos(0), |r| interventions::remedy_takes(&self.run, &self.effort, &r));
-        let pairs = match interventions::within_keeping(&self.run, &effort, &planned, left, kept) {
+        let kept = remedy.map_or(Nanos(0), |r| budget::remedy_takes(&self.run, &self.effort, &r));
+        let pairs = match budget::within_keeping(&self.run, &effort, &planned, left, kept) {
             Ok(pairs) => pairs,
             Err(reason) if !further => return self.miss(Gap::new("intervention", &verdict.hop, reason)),
             Err(_) => return,
@@ -528,7 +533,7 @@ impl Session {
     /// Plans those pairs of a round again that were disturbed, if there is time.
     fn repeat(&mut self, round: &mut Round) -> bool {
         let Some(left) = self.left() else { return false };
-        let effort = interventions::effort_of(round.planned(&self.run), &self.effort);
+        let effort = budget::effort_of(round.planned(&self.run), &self.effort);
         let pairs = round.pairs_again(&self.run, &effort, left);
         if pairs > 0 {
             self.stage(Stage::Intervene, "intervene", format!("{pairs} disturbed pairs again"));
@@ -637,4 +642,38 @@ fn no_answer(trial: &Trial) -> String {
     let most = what.iter().filter(|(n, _)| *n > 0).max_by_key(|(n, _)| *n);
     let what = most.map_or("nothing came back".to_string(), |(n, text)| format!("{n} {text}"));
     format!("{} gave no answer at all: {what}; check the URL and the server with `curl -v {0}`", trial.plan.url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MadeRun, plan};
+    use prony_model::{Intervention, InterventionKind};
+
+    #[test]
+    fn a_round_that_takes_longer_than_thought_ends_in_time() {
+        let cpu = Intervention::planned("lb", InterventionKind::Cpu, false, 0.2);
+        let run = Run { interventions: vec![cpu], ..MadeRun::of("[host.lb]\n").run };
+        let goal = Goal::Diagnose { intervene: true, budget: BUDGET };
+        let mut session = Session::new(goal, Effort::default(), plan(), run);
+        let round = Round::from(0);
+        session.queue = interventions::plan(&session.run, &round, &session.base, &session.effort, 7);
+        session.round = Some(round);
+        let mut outcome = Outcome::Begin;
+        let mut clock_ns = 0;
+        while !session.queue.is_empty() {
+            session.absorb(outcome);
+            session.last = session.queue.pop_front();
+            outcome = match &session.last {
+                Some(Command::Trial(order)) => {
+                    clock_ns += 5_000_000_000;
+                    let window = Window { from_ns: clock_ns - 1_000_000_000, to_ns: clock_ns };
+                    let made = MadeRun::of("").trial(order.purpose.clone(), 100.0).run.trials.remove(0);
+                    Outcome::Trial(Box::new(Trial { window, ..made }))
+                }
+                Some(_) | None => Outcome::Done,
+            };
+        }
+        assert!((100_000_000_000..BUDGET.0).contains(&clock_ns), "{clock_ns} ns");
+    }
 }
