@@ -55,13 +55,17 @@ impl Round {
         run.trials.iter().filter_map(of_round).min()
     }
 
-    /// Pairs of the round to be made again, as many as were disturbed and there is time for; not a second time.
-    pub(crate) fn pairs_again(&mut self, run: &Run, effort: &Effort, left: Nanos) -> u32 {
+    /// Pairs of the round to be made again, as many as were disturbed and there is time for; not a second time. `kept` of that time is
+    /// for what comes after, if enough pairs were undisturbed.
+    pub(crate) fn pairs_again(&mut self, run: &Run, effort: &Effort, left: Nanos, kept: Nanos) -> u32 {
         let planned = self.planned(run);
         let lost: BTreeSet<u32> = self.disturbed(run).into_values().map(|(pair, _)| pair).collect();
         let repeats = !std::mem::replace(&mut self.repeated, true) && !planned.iter().all(|i| i.further);
         let lost = if repeats { lost.len() as u32 } else { 0 };
-        let took = self.first_pair(run).and_then(|first| budget::pair_took(run, first)).unwrap_or_default();
+        let Some(first) = self.first_pair(run) else { return 0 };
+        let took = budget::pair_took(run, first).unwrap_or_default();
+        let is_enough = pairs_made(run) - first >= lost + PAIRS_MIN;
+        let left = if is_enough { Nanos(left.0.saturating_sub(kept.0)) } else { left };
         lost.min(budget::fit_into(run, effort, planned, left, took))
     }
 
@@ -601,14 +605,13 @@ mod tests {
         let mut run = with_dear_pairs(2, 7);
         let mut round = Round::default();
         let (effort, plenty) = (Effort::default(), Nanos(60_000_000_000));
-        assert_eq!(round.clone().pairs_again(&run, &effort, Nanos(0)), 0, "there is no time");
-        assert_eq!(
-            round.clone().pairs_again(&run, &effort, Nanos(11_900_000_000)),
-            0,
-            "8 s for the end, and a pair took 4 s"
-        );
-        assert_eq!(round.pairs_again(&run, &effort, plenty), 2);
-        assert_eq!(round.pairs_again(&run, &effort, plenty), 0, "what is disturbed again stays so");
+        let again = |run: &Run, left: Nanos, kept| Round::default().pairs_again(run, &effort, left, kept);
+        assert_eq!(again(&run, Nanos(0), Nanos(0)), 0, "there is no time");
+        assert_eq!(again(&run, Nanos(11_900_000_000), Nanos(0)), 0, "8 s for the end, and a pair took 4 s");
+        assert_eq!(again(&run, plenty, plenty), 0, "five are enough, and a remedy is to be tried");
+        assert_eq!(again(&with_dear_pairs(3, 7), plenty, plenty), 3, "four are not");
+        assert_eq!(round.pairs_again(&run, &effort, plenty, Nanos(0)), 2);
+        assert_eq!(round.pairs_again(&run, &effort, plenty, Nanos(0)), 0, "what is disturbed again stays so");
         let gap = conclude(&mut run, &round).unwrap();
         assert_eq!(
             gap.to_string(),

@@ -10,7 +10,8 @@ use prony_model::comparison::EarlierAa;
 use prony_model::knob::ChangeState;
 use prony_model::run::Inventory;
 use prony_model::{
-    Change, Event, Gap, Knob, Level, LoadPlan, Nanos, Purpose, Run, RunEnd, Sample, Share, Stacks, Trial, Window,
+    Change, Event, Gap, Intervention, Knob, Level, LoadPlan, Nanos, Purpose, Run, RunEnd, Sample, Share, Stacks, Trial,
+    Window,
 };
 use std::collections::VecDeque;
 
@@ -494,10 +495,7 @@ impl Session {
             _ => "suspect",
         };
         let detail = format!("{what}: {} at {}", verdict.cause, verdict.hop);
-        // A remedy that can be turned is tried afterwards: some pairs less leave time for it.
-        let tries_later = matches!(self.goal, Goal::Diagnose { .. }) && !further && !turns;
-        let remedy = tries_later.then(|| prony_diagnose::remedy_to_come(&self.run, diagnosis)).flatten();
-        let kept = remedy.map_or(Nanos(0), |r| budget::remedy_takes(&self.run, &self.effort, &r));
+        let kept = self.kept_for_remedy(&planned);
         let pairs = match budget::within_keeping(&self.run, &effort, &planned, left, kept) {
             Ok(pairs) => pairs,
             Err(reason) if !further => return self.miss(Gap::new("intervention", &verdict.hop, reason)),
@@ -530,11 +528,21 @@ impl Session {
         }
     }
 
+    /// Time that these interventions leave for a remedy that can be turned, and that a diagnosis tries afterwards.
+    fn kept_for_remedy(&self, planned: &[Intervention]) -> Nanos {
+        let is_the_first = !planned.iter().all(|i| i.further) && !planned.iter().any(|i| i.what.is_removal());
+        let tries_later = matches!(self.goal, Goal::Diagnose { .. }) && is_the_first;
+        let diagnosis = self.run.diagnosis.as_ref().filter(|_| tries_later);
+        let remedy = diagnosis.and_then(|diagnosis| prony_diagnose::remedy_to_come(&self.run, diagnosis));
+        remedy.map_or(Nanos(0), |remedy| budget::remedy_takes(&self.run, &self.effort, &remedy))
+    }
+
     /// Plans those pairs of a round again that were disturbed, if there is time.
     fn repeat(&mut self, round: &mut Round) -> bool {
         let Some(left) = self.left() else { return false };
-        let effort = budget::effort_of(round.planned(&self.run), &self.effort);
-        let pairs = round.pairs_again(&self.run, &effort, left);
+        let planned = round.planned(&self.run);
+        let (effort, kept) = (budget::effort_of(planned, &self.effort), self.kept_for_remedy(planned));
+        let pairs = round.pairs_again(&self.run, &effort, left, kept);
         if pairs > 0 {
             self.stage(Stage::Intervene, "intervene", format!("{pairs} disturbed pairs again"));
             self.queue = interventions::plan(&self.run, round, &self.base, &Effort { pairs, ..effort }, self.seed);
@@ -648,7 +656,7 @@ fn no_answer(trial: &Trial) -> String {
 mod tests {
     use super::*;
     use crate::testing::{MadeRun, plan};
-    use prony_model::{Intervention, InterventionKind};
+    use prony_model::InterventionKind;
 
     #[test]
     fn a_round_that_takes_longer_than_thought_ends_in_time() {
