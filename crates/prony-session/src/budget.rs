@@ -102,8 +102,13 @@ pub(crate) fn pair_took(run: &Run, first: u32) -> Option<Nanos> {
     Some(Nanos(last.window.to_ns.saturating_sub(from_ns) / pairs))
 }
 
+/// What may be spent of the time that is left: once so many pairs are made, not what is kept for what comes after.
+pub(crate) fn spare(left: Nanos, kept: Nanos, pairs: u32) -> Nanos {
+    if pairs >= PAIRS_MIN { Nanos(left.0.saturating_sub(kept.0)) } else { left }
+}
+
 /// Where a pair from `first` on is over and there is no time for another one: drops the pairs that are still planned.
-pub(crate) fn drop_late_pairs(run: &Run, first: u32, left: Nanos, queue: &mut VecDeque<Command>) {
+pub(crate) fn drop_late_pairs(run: &Run, first: u32, left: Nanos, kept: Nanos, queue: &mut VecDeque<Command>) {
     let Some(over) = run.trials.last().and_then(|trial| pair_of(&trial.purpose)) else { return };
     let pair_next = |command: &Command| {
         let Command::Trial(next) = command else { return None };
@@ -112,7 +117,7 @@ pub(crate) fn drop_late_pairs(run: &Run, first: u32, left: Nanos, queue: &mut Ve
     let Some(next) = queue.iter().position(|command| pair_next(command).is_some()) else { return };
     let is_over = pair_next(&queue[next]).is_some_and(|pair| pair > over);
     let Some(took) = pair_took(run, first).filter(|_| is_over) else { return };
-    if left.0.saturating_sub(ENDING.0) < took.0 {
+    if spare(left, kept, over + 1 - first).0.saturating_sub(ENDING.0) < took.0 {
         let turns_before = next > 0 && matches!(queue[next - 1], Command::Intervene { .. });
         queue.truncate(if turns_before { next - 1 } else { next });
     }
@@ -122,22 +127,9 @@ pub(crate) fn drop_late_pairs(run: &Run, first: u32, left: Nanos, queue: &mut Ve
 mod tests {
     use super::*;
     use crate::interventions::{Round, plan};
-    use crate::testing::{MadeRun, plan as base};
+    use crate::testing::{MadeRun, plan as base, planned, removal, run};
+    use prony_model::InterventionKind;
     use prony_model::run::Arm;
-    use prony_model::{InterventionKind, Knob, KnobId};
-
-    fn planned(what: InterventionKind, control: bool) -> Intervention {
-        Intervention::planned(if control { "s1" } else { "lb" }, what, control, 0.2)
-    }
-
-    fn removal() -> InterventionKind {
-        let knob = Knob { host: "lb".into(), id: KnobId::NginxWorkerProcesses, value: "2".into() };
-        InterventionKind::Removal { knob, also: Vec::new() }
-    }
-
-    fn run(interventions: Vec<Intervention>) -> Run {
-        Run { interventions, ..MadeRun::of("[host.lb]\n[host.s1]\n").run }
-    }
 
     #[test]
     fn pairs_fit_into_the_budget() {
@@ -200,7 +192,7 @@ mod tests {
         assert_eq!((turned, trials), (6, 18));
     }
 
-    /// A removal and its control, two pairs made so that a pair took 4 s; the rest of five pairs is planned.
+    /// A removal and its control, two pairs made so that a pair took 6 s; the rest of five pairs is planned.
     fn under_way() -> (Run, VecDeque<Command>) {
         let mut made = MadeRun { run: run(vec![planned(removal(), false), planned(InterventionKind::Placebo, true)]) };
         made = made.trial(Purpose::Level { level: Level::At }, 100.0);
@@ -229,13 +221,19 @@ mod tests {
         for planned in [planned.clone(), turned_first()] {
             let left_with = |left: Nanos| {
                 let mut queue = planned.clone();
-                drop_late_pairs(&run, 0, left, &mut queue);
+                drop_late_pairs(&run, 0, left, seconds(1), &mut queue);
                 queue
             };
             assert_eq!(left_with(Nanos(ENDING.0 + 6_000_000_000)), planned, "there is time for one more");
             assert!(left_with(Nanos(ENDING.0 + 5_999_999_999)).is_empty(), "nothing is turned for nothing");
         }
         assert_eq!(fit_into(&run, &Effort::default(), &run.interventions, seconds(26), seconds(6)), 3);
+        let spent = |pairs| spare(seconds(20), seconds(15), pairs);
+        assert_eq!(
+            (spent(PAIRS_MIN - 1), spent(PAIRS_MIN)),
+            (seconds(20), seconds(5)),
+            "with enough a remedy comes first"
+        );
     }
 
     #[test]
@@ -249,7 +247,7 @@ mod tests {
         );
         let mut queue: VecDeque<Command> = [Command::Restore, last].into_iter().chain(planned).collect();
         let before = queue.clone();
-        drop_late_pairs(&run, 0, Nanos(0), &mut queue);
+        drop_late_pairs(&run, 0, Nanos(0), Nanos(0), &mut queue);
         assert_eq!(queue, before);
     }
 }

@@ -64,9 +64,8 @@ impl Round {
         let lost = if repeats { lost.len() as u32 } else { 0 };
         let Some(first) = self.first_pair(run) else { return 0 };
         let took = budget::pair_took(run, first).unwrap_or_default();
-        let is_enough = pairs_made(run) - first >= lost + PAIRS_MIN;
-        let left = if is_enough { Nanos(left.0.saturating_sub(kept.0)) } else { left };
-        lost.min(budget::fit_into(run, effort, planned, left, took))
+        let undisturbed = (pairs_made(run) - first).saturating_sub(lost);
+        lost.min(budget::fit_into(run, effort, planned, budget::spare(left, kept, undisturbed), took))
     }
 
     /// The trials of the round that were disturbed, by their ids: of which pair, and by what.
@@ -317,23 +316,10 @@ fn hangs(result: &LoadResult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{MadeRun, plan as base};
+    use crate::testing::{MadeRun, plan as base, planned, removal, run};
     use expect_test::{Expect, expect};
     use prony_model::metric::{CGROUP_USAGE, YARDSTICK_PIECES, YARDSTICK_TIME};
     use prony_model::{ErrorCounts, Knob, KnobId, SeriesSet};
-
-    fn planned(what: InterventionKind, control: bool) -> Intervention {
-        Intervention::planned(if control { "s1" } else { "lb" }, what, control, 0.2)
-    }
-
-    fn removal() -> InterventionKind {
-        let knob = Knob { host: "lb".into(), id: KnobId::NginxWorkerProcesses, value: "2".into() };
-        InterventionKind::Removal { knob, also: Vec::new() }
-    }
-
-    fn run(interventions: Vec<Intervention>) -> Run {
-        Run { interventions, ..MadeRun::of("[host.lb]\n[host.s1]\n").run }
-    }
 
     /// The commands as words; behind a trial stands its pair.
     fn words(queue: &VecDeque<Command>) -> String {

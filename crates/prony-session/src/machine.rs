@@ -311,7 +311,8 @@ impl Session {
         if let (Some(round), Some(left)) = (&self.round, self.left())
             && let Some(first) = round.first_pair(&self.run)
         {
-            budget::drop_late_pairs(&self.run, first, left, &mut self.queue);
+            let kept = self.kept_for_remedy(round.planned(&self.run));
+            budget::drop_late_pairs(&self.run, first, left, kept, &mut self.queue);
         }
         levels::has_changed(&self.run).into_iter().for_each(|gap| self.miss(gap));
         if !self.looks_next() {
@@ -655,13 +656,12 @@ fn no_answer(trial: &Trial) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{MadeRun, plan};
+    use crate::testing::{MadeRun, plan, planned, run};
     use prony_model::InterventionKind;
 
     #[test]
     fn a_round_that_takes_longer_than_thought_ends_in_time() {
-        let cpu = Intervention::planned("lb", InterventionKind::Cpu, false, 0.2);
-        let run = Run { interventions: vec![cpu], ..MadeRun::of("[host.lb]\n").run };
+        let run = run(vec![planned(InterventionKind::Cpu, false)]);
         let goal = Goal::Diagnose { intervene: true, budget: BUDGET };
         let mut session = Session::new(goal, Effort::default(), plan(), run);
         let round = Round::from(0);

@@ -1,7 +1,10 @@
 //! Made-up runs: trials of one second, one after another, with what a host showed meanwhile.
 
 use prony_model::metric::MetricKind;
-use prony_model::{LoadPlan, LoadResult, Metric, Purpose, Run, SeriesKey, Stack, Trial, Window};
+use prony_model::{
+    Intervention, InterventionKind, Knob, KnobId, LoadPlan, LoadResult, Metric, Purpose, Run, SeriesKey, Stack, Trial,
+    Window,
+};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -53,4 +56,20 @@ impl MadeRun {
 /// Eight connections in closed loop.
 pub(crate) fn plan() -> LoadPlan {
     LoadPlan { connections: 8, ..LoadPlan::to("http://10.0.0.2/") }
+}
+
+/// An intervention of 20 % at `lb`, or its control at `s1`.
+pub(crate) fn planned(what: InterventionKind, control: bool) -> Intervention {
+    Intervention::planned(if control { "s1" } else { "lb" }, what, control, 0.2)
+}
+
+/// A remedy that reloads `lb`.
+pub(crate) fn removal() -> InterventionKind {
+    let knob = Knob { host: "lb".into(), id: KnobId::NginxWorkerProcesses, value: "2".into() };
+    InterventionKind::Removal { knob, also: Vec::new() }
+}
+
+/// A run of `lb` and `s1` with these interventions, and no trial yet.
+pub(crate) fn run(interventions: Vec<Intervention>) -> Run {
+    Run { interventions, ..MadeRun::of("[host.lb]\n[host.s1]\n").run }
 }
