@@ -33,7 +33,7 @@ use crate::cause::{
     nginx_knob, removal_or, ruled_out,
 };
 use crate::facts::{Fact, Hop};
-use crate::logs::with_uncounted;
+use crate::logs::{error_log, with_uncounted};
 use crate::sessions::dose_of_wait;
 use prony_model::metric::{
     CONN_CONNECTING, CONN_OUT, CONN_OUT_WAITING, ERROR_LOG_NO_LIVE_UPSTREAMS, ERROR_LOG_UPSTREAM,
@@ -168,7 +168,7 @@ fn given_up(hop: &Hop<'_>, caller: &Hop<'_>) -> Option<Finding> {
 /// # Errors
 /// Its error log is not read.
 pub(super) fn without_server(proxy: &Hop<'_>) -> Result<Fact, Gap> {
-    let Some(path) = proxy.host().and_then(|h| h.logs.error.as_deref()) else {
+    let Some(path) = error_log(proxy) else {
         return Err(Gap::new(ERROR_LOG_NO_LIVE_UPSTREAMS.name, proxy.name, "the stack file names no error log"));
     };
     proxy.fact("no live upstreams / request", "", |r| {

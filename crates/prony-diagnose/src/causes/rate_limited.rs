@@ -31,7 +31,7 @@ use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
-use crate::logs::with_uncounted;
+use crate::logs::{error_log, with_uncounted};
 use crate::sessions::keeps_data;
 use prony_model::metric::{
     CONN_OUT_SENT, ERROR_LOG_DELAYING, ERROR_LOG_LIMITING, IF_TX_BYTES, SPLIT_CALLS, SPLIT_REQUESTS,
@@ -200,7 +200,7 @@ fn too_many_per_s(r: &Reader<'_>) -> f64 {
 
 fn limited_per_s(r: &Reader<'_>) -> Result<f64, Gap> {
     let counted = r.sum(&ERROR_LOG_LIMITING)? + r.sum(&ERROR_LOG_DELAYING).unwrap_or(0.0);
-    let log = r.hop.host().and_then(|host| host.logs.error.as_deref());
+    let log = error_log(&r.hop);
     Ok(log.and_then(|path| with_uncounted(r, path, counted).ok()).unwrap_or(counted))
 }
 
