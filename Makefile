@@ -19,6 +19,10 @@ SETUP ?= scripts/setup.sh
 LAB ?= labs/proxy-keepalive-off.toml
 REPORT ?= report.html
 
+# `cargo xtask` builds xtask alone, with fewer features of its dependencies than the tests need: all of those would be built twice.
+BUILD_ALL := $(CARGO) build --workspace --all-targets --locked
+XTASK := "$${CARGO_TARGET_DIR:-target}/debug/xtask"
+
 .PHONY: help
 help: ## show this
 	@$(IN_ROOT); sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -55,16 +59,18 @@ setup_experiments:
 .PHONY: test
 test: ## install what the tests need, then run every check and every test
 	@$(IN_ROOT); "$(SETUP)" test
+	$(BUILD_ALL)
 	if $(CARGO) deny --version >/dev/null 2>&1; then
-		$(CARGO) xtask ci
+		$(XTASK) ci
 	else
 		echo "cargo-deny is not installed: licences are not checked (run 'make ci' to install it and check)"
-		$(CARGO) xtask ci --skip deny
+		$(XTASK) ci --skip deny
 	fi
 
 .PHONY: ci
 ci: ## everything of `make test`, and licences of dependencies; installs cargo-deny when missing
 	@$(IN_ROOT); "$(SETUP)" test
-	$(CARGO) xtask ci
+	$(BUILD_ALL)
+	$(XTASK) ci
 
 .ONESHELL:

@@ -3,7 +3,7 @@
 //! That each route answers with the type that its document names is held by tests of `prony-web`; this looks for what nobody
 //! thought of. It is left out, with a note, where schemathesis is not installed.
 
-use super::{Outcome, cargo, must, succeeds};
+use super::{Outcome, build, must, succeeds};
 use crate::bench::target;
 use anyhow::{Context as _, bail};
 use std::io::{BufRead as _, BufReader};
@@ -27,7 +27,7 @@ pub(super) fn run(root: &Path) -> anyhow::Result<Outcome> {
     let Some(program) = schemathesis() else {
         return Ok(Outcome::Noted("not tried: there is no schemathesis; run scripts/setup.sh test".to_string()));
     };
-    must(cargo(root).args(["build", "--workspace", "--locked", "--bin", "prony"]), "mend what rustc names above")?;
+    build(root)?;
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let (runs, stacks) = (folder.path().join("runs"), folder.path().join("stacks"));
     for path in [&runs, &stacks] {

@@ -3,7 +3,7 @@
 //!
 //! It looks at the document after the scripts ran, not at pixels: that the page looks good is for a person to say.
 
-use super::{Outcome, cargo, install, must, npm, succeeds};
+use super::{Outcome, build, install, must, npm, succeeds};
 use crate::bench::target;
 use anyhow::{Context as _, bail};
 use std::path::Path;
@@ -29,12 +29,7 @@ pub(super) fn run(root: &Path) -> anyhow::Result<Outcome> {
     if !succeeds(Command::new("chromium").arg("--version")) {
         return Ok(Outcome::Noted("not looked at: there is no chromium; run scripts/setup.sh test".to_string()));
     }
-    // Of the whole workspace, as the tests: for one package alone cargo builds every dependency once more, with other features.
-    let mut build = cargo(root);
-    must(
-        build.args(["build", "--workspace", "--locked", "--bin", "prony", "--example", "sample"]),
-        "mend what rustc names above",
-    )?;
+    build(root)?;
     let folder = std::env::temp_dir().join(format!("prony-page-{}", std::process::id()));
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let result = SAMPLES.iter().try_for_each(|sample| look(root, &folder, sample)).and_then(|()| used(root, &folder));
