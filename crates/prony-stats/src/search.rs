@@ -257,7 +257,7 @@ impl Search {
             Step::Try(probe) => Some(probe),
             Step::Done(_) => match self.objective_step(seen)? {
                 Step::Try(probe) => Some(probe),
-                Step::Done(_) => None,
+                Step::Done(_) => self.saturation_again(seen),
             },
         }
     }

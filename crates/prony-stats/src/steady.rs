@@ -2,7 +2,7 @@
 //!
 //! Works on a series of equal intervals, like completed responses per second. It cuts nothing itself.
 
-use crate::Random;
+use crate::{Random, student};
 
 /// Values per batch: MSER-5. White, Cobb, Spratt 2000, "A comparison of five steady-state truncation heuristics".
 const BATCH: usize = 5;
@@ -17,6 +17,12 @@ const CHANGE_MIN: f64 = 0.05;
 const CHANGE_P_MAX: f64 = 0.01;
 /// Random orders tried for it: the standard error of p = 0.01 is then 0.002.
 const ORDERS: u32 = 2000;
+/// Standard errors between both sides of a change from which it needs no ranks. A guess: with ten values chance brings it once in 300.
+const FAR: f64 = 6.0;
+/// Fewer values never show a change.
+const FAR_VALUES_MIN: usize = 6;
+/// Neighbours of a value that may resemble it. A guess: three tenths of a second, what a stranger or the hypervisor takes at once.
+const RESEMBLING: usize = 3;
 
 /// What a series looks like.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +39,8 @@ pub struct Steady {
 /// Start-up by MSER-5: of all cuts d up to the middle, the one that minimises sum_{i>d} (y_i - mean_{>d})^2 / (n - d)^2,
 /// the squared standard error of what is kept. White 1997, "An effective truncation heuristic for bias reduction in
 /// simulation output", Simulation 69; batches of 5 as in White, Cobb, Spratt 2000. A cut at the middle says that start-up
-/// has not ended, if the second quarter differs from the rest by 5 % or more (noise alone is cut there now and then).
+/// has not ended, if the second quarter differs from the rest by 5 % or more and by more than noise explains at the 1 % level
+/// (noise alone is cut there now and then).
 ///
 /// Then Pettitt's test for one change in the kept part. None for fewer than 10 values.
 pub fn mser5(values: &[f64]) -> Option<Steady> {
@@ -48,7 +55,9 @@ pub fn mser5(values: &[f64]) -> Option<Steady> {
     let cut = batches_cut * size;
     let (start, kept) = values.split_at(cut);
     let second_quarter = &start[start.len() / 2..];
-    let unfinished = batches_cut == middle && relative_change(second_quarter, kept).abs() >= CHANGE_MIN;
+    let unfinished = batches_cut == middle
+        && relative_change(second_quarter, kept).abs() >= CHANGE_MIN
+        && differs(second_quarter, kept);
     let change = change_point(kept);
     let jumps = change.is_some_and(|change| change.abs() >= CHANGE_MIN);
     Some(Steady { cut, steady: !unfinished && !jumps, change })
@@ -60,9 +69,15 @@ pub fn mser5(values: &[f64]) -> Option<Steady> {
 /// U_t = 2 (R_1 + ... + R_t) - t (n + 1), K = max |U_t|. Its p comes from random orders of the same values, because
 /// Pettitt's formula has no power below 16 values; (hits + 1) / (tried + 1) as in Phipson, Smyth 2010. The seed is fixed.
 /// Fewer than 6 values can never show one.
+///
+/// Values that resemble their neighbours make K larger where nothing changed (Serinaldi, Kilsby 2016, "The importance of
+/// prewhitening in change point analysis under persistence", Stoch. Environ. Res. Risk Assess. 30), by the square root of
+/// how much larger the variance of their sum is. So K is divided by that before it is held against the random orders. Ranks
+/// of few values have an end, however far both sides are apart: what is far beyond the noise is a change as well.
 pub fn change_point(values: &[f64]) -> Option<f64> {
     let mut ranks = centred_ranks(values);
-    let (seen, at) = pettitt(&ranks);
+    let (strongest, at) = pettitt(&ranks);
+    let seen = strongest / resemblance(&ranks, at).sqrt();
     let mut random = Random::new(values.len() as u64);
     let mut reaches = || {
         random.shuffle(&mut ranks);
@@ -70,8 +85,19 @@ pub fn change_point(values: &[f64]) -> Option<f64> {
     };
     let hits = (0..ORDERS).filter(|_| reaches()).count();
     let p = (hits + 1) as f64 / f64::from(ORDERS + 1);
-    let (before, after) = values.split_at(at);
-    (p < CHANGE_P_MAX).then(|| relative_change(before, after))
+    (p < CHANGE_P_MAX || is_far_off(values, at)).then(|| relative_change(&values[..at], &values[at..]))
+}
+
+/// Whether the means on both sides of a change, of two values or more each, are `FAR` standard errors apart.
+fn is_far_off(values: &[f64], at: usize) -> bool {
+    let n = values.len();
+    if n < FAR_VALUES_MIN || at < 2 || at + 2 > n {
+        return false;
+    }
+    let noise = squares(&around_step(values, at)).min(squares(&around_slope(values)));
+    let variance = noise / (n - 2) as f64 * resemblance(values, at);
+    let error = (variance * ((at as f64).recip() + ((n - at) as f64).recip())).sqrt();
+    (mean(&values[..at]) - mean(&values[at..])).abs() > FAR * error
 }
 
 /// K and the number of values before the change.
@@ -97,6 +123,61 @@ fn centred_ranks(values: &[f64]) -> Vec<f64> {
         smaller as f64 - larger as f64
     };
     values.iter().map(rank).collect()
+}
+
+/// Whether the mean of a stretch differs from that of the one after it by more than noise like that of the latter, around a slope
+/// that it may have, explains: at the 1 % level of Student's t on both sides.
+fn differs(before: &[f64], after: &[f64]) -> bool {
+    let (left, degrees) = (around_slope(after), after.len() as f64 - 2.0);
+    let variance = squares(&left) / degrees * inflation(&left, 2.0);
+    let error = (variance * ((before.len() as f64).recip() + (after.len() as f64).recip())).sqrt();
+    (mean(before) - mean(after)).abs() > student::quantile(1.0 - CHANGE_P_MAX / 2.0, degrees) * error
+}
+
+/// How much larger the variance of a sum of such values is than if none resembled its neighbours, whether they have a step at
+/// `at` or a slope: what is left around the one or the other resembles its neighbours less.
+fn resemblance(values: &[f64], at: usize) -> f64 {
+    inflation(&around_step(values, at), 2.0).min(inflation(&around_slope(values), 2.0))
+}
+
+/// 1 + 2 sum_k w_k r_k, with the weights w_k = 1 - k / (m + 1) of Bartlett for m neighbours (Newey, West 1987, Econometrica
+/// 55), at least 1. Each of the parameters that were taken off takes a share (1 + 2 sum w_k) / n of it away (Marriott, Pope
+/// 1954, Biometrika 41), which is given back.
+fn inflation(left: &[f64], parameters: f64) -> f64 {
+    let all = squares(left);
+    if all <= 0.0 {
+        return 1.0;
+    }
+    let (mut seen, mut weights) = (1.0, 1.0);
+    for apart in 1..=RESEMBLING.min(left.len() - 1) {
+        let weight = 2.0 * (1.0 - apart as f64 / (RESEMBLING + 1) as f64);
+        seen += weight * left.iter().zip(&left[apart..]).map(|(a, b)| a * b).sum::<f64>() / all;
+        weights += weight;
+    }
+    let kept = 1.0 - parameters * weights / left.len() as f64;
+    (seen / kept.max(0.5)).max(1.0)
+}
+
+/// What is left of the values around the mean of each side.
+fn around_step(values: &[f64], at: usize) -> Vec<f64> {
+    let around_mean = |side: &[f64]| {
+        let level = mean(side);
+        side.iter().map(|v| v - level).collect::<Vec<_>>()
+    };
+    [around_mean(&values[..at]), around_mean(&values[at..])].concat()
+}
+
+/// What is left of the values around a straight line.
+fn around_slope(values: &[f64]) -> Vec<f64> {
+    let (middle, level) = ((values.len() as f64 - 1.0) / 2.0, mean(values));
+    let along = || values.iter().enumerate().map(|(i, v)| (i as f64 - middle, v - level));
+    let slope =
+        along().map(|(x, y)| x * y).sum::<f64>() / along().map(|(x, _)| x * x).sum::<f64>().max(f64::MIN_POSITIVE);
+    along().map(|(x, y)| y - slope * x).collect()
+}
+
+fn squares(values: &[f64]) -> f64 {
+    values.iter().map(|v| v * v).sum()
 }
 
 /// How much higher `after` is than `before`, relative to the larger; 0 when one of them is empty.
@@ -140,6 +221,32 @@ mod tests {
         assert_eq!(mser5(&[5.0; 20]), Some(Steady { cut: 0, steady: true, change: None }));
     }
 
+    /// Noise in which each value resembles the one before: an autoregressive process of first order.
+    fn resembling(level: impl Fn(usize) -> f64, n: usize, spread: f64, correlation: f64, seed: u64) -> Vec<f64> {
+        let mut random = Random::new(seed);
+        let fresh = (1.0 - correlation * correlation).sqrt();
+        let mut off = random.normal(0.0, spread);
+        let mut next = |i| {
+            let value = level(i) * (1.0 + off);
+            off = correlation * off + random.normal(0.0, fresh * spread);
+            value
+        };
+        (0..n).map(&mut next).collect()
+    }
+
+    #[test]
+    fn noise_that_resembles_itself_is_no_change() {
+        for correlation in [0.0, 0.3, 0.5] {
+            let calm = |seed: &u64| mser5(&resembling(|_| 1000.0, 50, 0.1, correlation, *seed)).unwrap().steady;
+            let steady = (0..500).filter(calm).count();
+            assert!(steady >= 465, "correlation {correlation}: {steady} of 500");
+        }
+        // What is larger than such noise is found in it.
+        let falls = |i: usize| if i < 25 { 1000.0 } else { 600.0 };
+        let steady = (0..200).filter(|seed| mser5(&resembling(falls, 50, 0.1, 0.5, *seed)).unwrap().steady).count();
+        assert!(steady <= 10, "{steady} of 200");
+    }
+
     #[test]
     fn start_up_is_cut() {
         let warming = |i: usize| if i < 10 { 500.0 + 50.0 * i as f64 } else { 1000.0 };
@@ -155,7 +262,7 @@ mod tests {
         assert!(steady_in_100(|i| if i < 45 { 1000.0 } else { 800.0 }, 60) <= 1);
         // Ten values are few: noise hides one fall by 30 % in four.
         let steady = [10, 20, 30].map(|n| steady_in_100(|i| 1000.0 * (1.0 - 0.3 * i as f64 / n as f64), n));
-        assert!(steady[0] <= 30 && steady[1] <= 8 && steady[2] == 0, "{steady:?}");
+        assert!(steady[0] <= 25 && steady[1] <= 8 && steady[2] <= 4, "{steady:?}");
     }
 
     #[test]

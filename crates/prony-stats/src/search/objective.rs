@@ -5,7 +5,8 @@
 
 use super::border::{self, Border, Point};
 use super::{
-    Answer, CONFIDENCE, End, Interval, Load, Observation, Probe, Search, Step, Validity, Why, answer, saturation,
+    Answer, CONFIDENCE, End, Interval, Load, Observation, Probe, Search, Step, Validity, Why, answer, same_goal,
+    saturation,
 };
 use crate::Random;
 use prony_model::Rate;
@@ -47,8 +48,10 @@ impl Search {
         if !self.options.slo {
             return None;
         }
+        let seen = until_objective(seen);
         let Some(top) = saturation::roughly_per_s(seen) else { return Some(Step::Done(End::NothingServed)) };
-        Some(self.within_budget(seen, GOAL, self.options.budget_s, self.next_rate(seen, top)))
+        let limit_s = self.options.budget_s - self.again_s();
+        Some(self.within_budget(seen, GOAL, limit_s, self.next_rate(seen, top)))
     }
 
     pub(super) fn within_slo(&self, seen: &[Observation], waiting: bool, step: &Step) -> Answer {
@@ -162,6 +165,12 @@ impl Search {
 
 fn probe(rate: f64, seconds: f64, why: Why) -> Probe {
     Probe { load: Load::Rate(Rate(rate)), seconds, why, again: false }
+}
+
+/// Without what was measured after the objective: it is no reason to go on.
+fn until_objective(seen: &[Observation]) -> &[Observation] {
+    let last = seen.iter().rposition(|o| same_goal(o.probe.load, GOAL));
+    last.map_or(seen, |last| &seen[..=last])
 }
 
 /// Valid trials in open loop: rate, and the trial.

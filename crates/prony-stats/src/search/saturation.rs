@@ -5,7 +5,8 @@
 
 use super::location::{self, Location};
 use super::{
-    Answer, CONFIDENCE, End, Interval, Load, Observation, Options, Probe, Search, Step, Validity, Why, answer,
+    Answer, CONFIDENCE, End, Interval, Load, OVERHEAD_S, Observation, Options, Probe, Search, Step, Validity, Why,
+    answer,
 };
 use crate::student;
 use std::collections::BTreeMap;
@@ -19,6 +20,9 @@ const REPEATS_MIN: usize = 5;
 const REPEATS_TO_CLIMB: usize = 3;
 /// So many trials at a rung that are not steady, if they are at least half of those there, and the next best rung is tried. A guess.
 const RESTLESS: usize = 2;
+/// Repeated trials after those of an objective. The trials before it lie within a minute, and a machine drifts for longer: what it
+/// drifted by until then belongs into the interval. A guess; one alone might be an outlier.
+const AGAIN: usize = 2;
 /// Share of the budget that saturation may use when an objective follows.
 const SHARE_WITH_SLO: f64 = 0.5;
 
@@ -49,6 +53,26 @@ impl Search {
             at,
         });
         answer(seen, GOAL, interval, end)
+    }
+
+    /// Saturation once more, when the objective is done.
+    pub(super) fn saturation_again(&self, seen: &[Observation]) -> Option<Probe> {
+        let objective = seen.iter().rposition(|o| matches!(o.probe.load, Load::Rate(_)))?;
+        let after = &seen[objective + 1..];
+        let valid = after.iter().filter(|o| o.validity == Validity::Valid).count();
+        let step = match place(seen).filter(|_| valid < AGAIN && after.len() < 2 * AGAIN) {
+            Some(connections) => Step::Try(probe(connections, self.options.full_s, Why::Saturation)),
+            None => return None,
+        };
+        match self.within_budget(seen, GOAL, self.options.budget_s, step) {
+            Step::Try(probe) => Some(probe),
+            Step::Done(_) => None,
+        }
+    }
+
+    /// Seconds that this takes.
+    pub(super) fn again_s(&self) -> f64 {
+        AGAIN as f64 * (self.options.full_s + OVERHEAD_S)
     }
 
     fn repeat(&self, seen: &[Observation], connections: u32) -> Step {

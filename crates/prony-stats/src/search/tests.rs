@@ -67,10 +67,26 @@ fn finds_both_limits() {
         true,
         |_, probe| server.run(probe),
         expect![[r#"
-            saturation: 9995 (9906 to 10084) at Some(Connections(64)), Narrow, 8 trials, 0 left out, 39 s
+            saturation: 10001 (9976 to 10026) at Some(Connections(64)), Narrow, 10 trials, 0 left out, 51 s
             objective: 8006 (7973 to 8039) at Some(Rate(Rate(7953.9899436994865))), Narrow, 10 trials, 0 left out, 78 s
         "#]],
     );
+}
+
+#[test]
+fn what_the_machine_drifted_by_belongs_to_the_interval() {
+    let mut server = Server::new(0.003);
+    let slower_later = |_: usize, probe: Probe| {
+        if matches!(probe.load, Load::Rate(_)) {
+            server.k = 0.97;
+        }
+        server.run(probe)
+    };
+    let found = search(Options::new(64, true), slower_later).0;
+    let saturation = found.saturation.interval.unwrap();
+    assert!(saturation.holds(10_000.0) && saturation.holds(9_700.0), "{}", told(&found));
+    let objective = found.within_slo.unwrap();
+    assert_eq!(objective.end, End::Narrow, "it has trials of its own");
 }
 
 #[test]
@@ -140,7 +156,7 @@ fn a_trial_that_is_not_valid_is_repeated_once_and_never_counts() {
         true,
         disturbed,
         expect![[r#"
-            saturation: 9985 (9905 to 10067) at Some(Connections(128)), Narrow, 12 trials, 3 left out, 60 s
+            saturation: 9986 (9952 to 10020) at Some(Connections(128)), Narrow, 14 trials, 3 left out, 72 s
             objective: 8011 (7993 to 8029) at Some(Rate(Rate(7988.326661139835))), Narrow, 11 trials, 1 left out, 87 s
         "#]],
     );
@@ -219,7 +235,7 @@ fn an_objective_that_only_says_good_or_bad_is_found_too() {
     let (found, _) =
         search(Options::new(64, true), |_, probe| Observation { margins: Vec::new(), ..server.run(probe) });
     let interval = found.within_slo.unwrap().interval.unwrap();
-    assert!(interval.holds(8000.0) && interval.width() < 0.25, "{interval:?}");
+    assert!(interval.holds(8000.0) && interval.width() < 0.3, "{interval:?}");
 }
 
 #[test]
