@@ -16,13 +16,13 @@ use std::collections::BTreeMap;
 const FLAT: f64 = 0.03;
 /// Repeated trials at least. With fewer the spread is not known well enough to stop by it.
 const REPEATS_MIN: usize = 5;
+/// Of these after the trials of an objective, if there is one. Those before it lie within a minute, and a machine drifts for longer:
+/// what it drifted by until then belongs into the interval. A guess; one alone might be an outlier.
+const REPEATS_AFTER: usize = 2;
 /// Repeated trials from which it is seen that they are much alike. With two, chance alone makes them so.
 const REPEATS_TO_CLIMB: usize = 3;
 /// So many trials at a rung that are not steady, if they are at least half of those there, and the next best rung is tried. A guess.
 const RESTLESS: usize = 2;
-/// Repeated trials after those of an objective. The trials before it lie within a minute, and a machine drifts for longer: what it
-/// drifted by until then belongs into the interval. A guess; one alone might be an outlier.
-const AGAIN: usize = 2;
 /// Share of the budget that saturation may use when an objective follows.
 const SHARE_WITH_SLO: f64 = 0.5;
 
@@ -35,7 +35,7 @@ impl Search {
             Rung::Flat(connections) => self.repeat(seen, connections),
             Rung::None(end) => Step::Done(end),
         };
-        let share = if self.options.slo { SHARE_WITH_SLO } else { 1.0 };
+        let share = if self.is_first(seen) { SHARE_WITH_SLO } else { 1.0 };
         self.within_budget(seen, GOAL, self.options.budget_s * share, step)
     }
 
@@ -60,10 +60,8 @@ impl Search {
         let objective = seen.iter().rposition(|o| matches!(o.probe.load, Load::Rate(_)))?;
         let after = &seen[objective + 1..];
         let valid = after.iter().filter(|o| o.validity == Validity::Valid).count();
-        let step = match place(seen).filter(|_| valid < AGAIN && after.len() < 2 * AGAIN) {
-            Some(connections) => Step::Try(probe(connections, self.options.full_s, Why::Saturation)),
-            None => return None,
-        };
+        let connections = place(seen).filter(|_| valid < REPEATS_AFTER && after.len() < 2 * REPEATS_AFTER)?;
+        let step = Step::Try(probe(connections, self.options.full_s, Why::Saturation));
         match self.within_budget(seen, GOAL, self.options.budget_s, step) {
             Step::Try(probe) => Some(probe),
             Step::Done(_) => None,
@@ -72,13 +70,20 @@ impl Search {
 
     /// Seconds that this takes.
     pub(super) fn again_s(&self) -> f64 {
-        AGAIN as f64 * (self.options.full_s + OVERHEAD_S)
+        REPEATS_AFTER as f64 * (self.options.full_s + OVERHEAD_S)
+    }
+
+    /// Whether an objective is still to come.
+    fn is_first(&self, seen: &[Observation]) -> bool {
+        let open = |o: &Observation| matches!(o.probe.load, Load::Rate(_));
+        self.options.slo && (!seen.iter().any(open) || seen.last().is_some_and(open))
     }
 
     fn repeat(&self, seen: &[Observation], connections: u32) -> Step {
         let repeats = repeats(seen, connections);
         let narrow = || location::locate(&repeats).is_some_and(|found| found.width() <= self.options.width);
-        if repeats.len() >= REPEATS_MIN && narrow() {
+        let enough = if self.is_first(seen) { REPEATS_MIN - REPEATS_AFTER } else { REPEATS_MIN };
+        if repeats.len() >= enough && narrow() {
             return Step::Done(End::Narrow);
         }
         Step::Try(probe(connections, self.options.full_s, Why::Saturation))
