@@ -50,7 +50,9 @@ impl Search {
         }
         let seen = until_objective(seen);
         let Some(top) = saturation::roughly_per_s(seen) else { return Some(Step::Done(End::NothingServed)) };
-        let limit_s = self.options.budget_s - self.again_s();
+        // Whether it holds anywhere comes before how sure saturation is.
+        let reserved_s = if Bounds::of(seen).low.is_some() { self.again_s() } else { 0.0 };
+        let limit_s = self.options.budget_s - reserved_s;
         Some(self.within_budget(seen, GOAL, limit_s, self.next_rate(seen, top)))
     }
 
