@@ -308,6 +308,11 @@ fn same_goal(a: Load, b: Load) -> bool {
     }
 }
 
+/// Index of the last trial of the objective.
+fn last_of_objective(seen: &[Observation]) -> Option<usize> {
+    seen.iter().rposition(|o| matches!(o.probe.load, Load::Rate(_)))
+}
+
 /// A trial takes at least its counted time, whatever the caller's clock says.
 fn cost_s(observation: &Observation) -> f64 {
     let floor = observation.probe.seconds.max(0.0);

@@ -260,7 +260,7 @@ mod tests {
     fn drift_and_jumps_are_not_steady() {
         assert!(steady_in_100(|i| 1000.0 * (1.0 - 0.004 * i as f64), 60) == 0);
         assert!(steady_in_100(|i| if i < 45 { 1000.0 } else { 800.0 }, 60) <= 1);
-        // Ten values are few: noise hides one fall by 30 % in four.
+        // Ten values are few: noise hides one fall by 30 % in six.
         let steady = [10, 20, 30].map(|n| steady_in_100(|i| 1000.0 * (1.0 - 0.3 * i as f64 / n as f64), n));
         assert!(steady[0] <= 25 && steady[1] <= 8 && steady[2] <= 4, "{steady:?}");
     }

@@ -5,8 +5,8 @@
 
 use super::border::{self, Border, Point};
 use super::{
-    Answer, CONFIDENCE, End, Interval, Load, Observation, Probe, Search, Step, Validity, Why, answer, same_goal,
-    saturation,
+    Answer, CONFIDENCE, End, Interval, Load, Observation, Probe, Search, Step, Validity, Why, answer,
+    last_of_objective, saturation,
 };
 use crate::Random;
 use prony_model::Rate;
@@ -171,8 +171,7 @@ fn probe(rate: f64, seconds: f64, why: Why) -> Probe {
 
 /// Without what was measured after the objective: it is no reason to go on.
 fn until_objective(seen: &[Observation]) -> &[Observation] {
-    let last = seen.iter().rposition(|o| same_goal(o.probe.load, GOAL));
-    last.map_or(seen, |last| &seen[..=last])
+    last_of_objective(seen).map_or(seen, |last| &seen[..=last])
 }
 
 /// Valid trials in open loop: rate, and the trial.

@@ -6,7 +6,7 @@
 use super::location::{self, Location};
 use super::{
     Answer, CONFIDENCE, End, Interval, Load, OVERHEAD_S, Observation, Options, Probe, Search, Step, Validity, Why,
-    answer,
+    answer, last_of_objective,
 };
 use crate::student;
 use std::collections::BTreeMap;
@@ -57,8 +57,7 @@ impl Search {
 
     /// Saturation once more, when the objective is done.
     pub(super) fn saturation_again(&self, seen: &[Observation]) -> Option<Probe> {
-        let objective = seen.iter().rposition(|o| matches!(o.probe.load, Load::Rate(_)))?;
-        let after = &seen[objective + 1..];
+        let after = &seen[last_of_objective(seen)? + 1..];
         let valid = after.iter().filter(|o| o.validity == Validity::Valid).count();
         let connections = place(seen).filter(|_| valid < REPEATS_AFTER && after.len() < 2 * REPEATS_AFTER)?;
         let step = Step::Try(probe(connections, self.options.full_s, Why::Saturation));
@@ -75,8 +74,7 @@ impl Search {
 
     /// Whether an objective is still to come.
     fn is_first(&self, seen: &[Observation]) -> bool {
-        let open = |o: &Observation| matches!(o.probe.load, Load::Rate(_));
-        self.options.slo && (!seen.iter().any(open) || seen.last().is_some_and(open))
+        self.options.slo && last_of_objective(seen).is_none_or(|last| last + 1 == seen.len())
     }
 
     fn repeat(&self, seen: &[Observation], connections: u32) -> Step {
