@@ -114,10 +114,13 @@ fn clippy(root: &Path) -> anyhow::Result<Outcome> {
     must(cargo(root).args(args), "mend what clippy names above")
 }
 
-/// Builds everything, as the tests do: cargo chooses the features of dependencies by all that it is told to build, so with
-/// less it would build most of them once more.
+/// Builds the programs. Of the whole workspace and with the examples, because cargo chooses the features of dependencies by what
+/// it is told to build: these bring those of the tests, and without them it would build most dependencies once more.
 fn build(root: &Path) -> anyhow::Result<()> {
-    must(cargo(root).args(["build", "--workspace", "--all-targets", "--locked"]), "mend what rustc names above")?;
+    must(
+        cargo(root).args(["build", "--workspace", "--bins", "--examples", "--locked"]),
+        "mend what rustc names above",
+    )?;
     Ok(())
 }
 
@@ -210,9 +213,12 @@ fn pages(root: &Path) -> anyhow::Result<Vec<Page>> {
     let entries = WEB_PAGES.iter().filter_map(|folder| std::fs::read_dir(root.join(folder)).ok()).flatten();
     let read = |path: &Path| Ok::<_, std::io::Error>((std::fs::read(path)?, path.metadata()?.modified()?));
     let mut pages = Vec::new();
-    for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()) {
-        let (bytes, modified) = read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        pages.push(Page { path, bytes, modified });
+    for entry in entries {
+        let path = entry.context("cannot list the pages of the web build")?.path();
+        if path.is_file() {
+            let (bytes, modified) = read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            pages.push(Page { path, bytes, modified });
+        }
     }
     pages.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(pages)

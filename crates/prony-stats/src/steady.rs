@@ -77,7 +77,7 @@ pub fn mser5(values: &[f64]) -> Option<Steady> {
 pub fn change_point(values: &[f64]) -> Option<f64> {
     let mut ranks = centred_ranks(values);
     let (strongest, at) = pettitt(&ranks);
-    let seen = strongest / resemblance(&ranks, at).sqrt();
+    let seen = strongest / resemblance(&around(&ranks, at)).sqrt();
     let mut random = Random::new(values.len() as u64);
     let mut reaches = || {
         random.shuffle(&mut ranks);
@@ -94,10 +94,16 @@ fn is_far_off(values: &[f64], at: usize) -> bool {
     if n < FAR_VALUES_MIN || at < 2 || at + 2 > n {
         return false;
     }
-    let noise = squares(&around_step(values, at)).min(squares(&around_slope(values)));
-    let variance = noise / (n - 2) as f64 * resemblance(values, at);
-    let error = (variance * ((at as f64).recip() + ((n - at) as f64).recip())).sqrt();
-    (mean(&values[..at]) - mean(&values[at..])).abs() > FAR * error
+    let left = around(values, at);
+    let noise = squares(&left[0]).min(squares(&left[1]));
+    let variance = noise / (n - 2) as f64 * resemblance(&left);
+    standard_errors(&values[..at], &values[at..], variance) > FAR
+}
+
+/// How many standard errors two means are apart, of values with that variance.
+fn standard_errors(before: &[f64], after: &[f64], variance: f64) -> f64 {
+    let error = (variance * ((before.len() as f64).recip() + (after.len() as f64).recip())).sqrt();
+    (mean(before) - mean(after)).abs() / error
 }
 
 /// K and the number of values before the change.
@@ -130,14 +136,18 @@ fn centred_ranks(values: &[f64]) -> Vec<f64> {
 fn differs(before: &[f64], after: &[f64]) -> bool {
     let (left, degrees) = (around_slope(after), after.len() as f64 - 2.0);
     let variance = squares(&left) / degrees * inflation(&left, 2.0);
-    let error = (variance * ((before.len() as f64).recip() + (after.len() as f64).recip())).sqrt();
-    (mean(before) - mean(after)).abs() > student::quantile(1.0 - CHANGE_P_MAX / 2.0, degrees) * error
+    standard_errors(before, after, variance) > student::quantile(1.0 - CHANGE_P_MAX / 2.0, degrees)
 }
 
-/// How much larger the variance of a sum of such values is than if none resembled its neighbours, whether they have a step at
-/// `at` or a slope: what is left around the one or the other resembles its neighbours less.
-fn resemblance(values: &[f64], at: usize) -> f64 {
-    inflation(&around_step(values, at), 2.0).min(inflation(&around_slope(values), 2.0))
+/// How much larger the variance of a sum of such values is than if none resembled its neighbours, whether they have a step or
+/// a slope: what is left around the one or the other resembles its neighbours less.
+fn resemblance(left: &[Vec<f64>; 2]) -> f64 {
+    inflation(&left[0], 2.0).min(inflation(&left[1], 2.0))
+}
+
+/// What is left of the values around a step at `at`, and around a slope.
+fn around(values: &[f64], at: usize) -> [Vec<f64>; 2] {
+    [around_step(values, at), around_slope(values)]
 }
 
 /// 1 + 2 sum_k w_k r_k, with the weights w_k = 1 - k / (m + 1) of Bartlett for m neighbours (Newey, West 1987, Econometrica
