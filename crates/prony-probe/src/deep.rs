@@ -104,7 +104,7 @@ impl DeepLook {
     /// Called every few milliseconds: begins and ends what is watched for a part of the time only.
     pub(crate) fn tick(&mut self) {
         let age = self.begun.elapsed();
-        self.profile.iter_mut().for_each(profile::Profile::tick);
+        self.profile.iter().for_each(profile::Profile::tick);
         if !self.costs.is_timing() {
             self.softirqs.iter_mut().for_each(|softirqs| softirqs.tick(age));
             self.interrupts.iter_mut().for_each(|interrupts| interrupts.tick(age));

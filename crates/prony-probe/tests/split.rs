@@ -75,7 +75,7 @@ class Backend(asyncio.Protocol):
         self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
 async def main():
     loop = asyncio.get_running_loop()
-    servers = [await loop.create_server(Backend, "127.0.0.1", port) for port in (8090, 8091)]
+    servers = [await loop.create_server(Backend, "127.0.0.1", port) for port in (8090, 8091, 8092)]
     await asyncio.gather(*(server.serve_forever() for server in servers))
 asyncio.run(main())
 "#;
@@ -133,7 +133,7 @@ impl Servers {
         let [program, traces] = ["backend.py", "traces.jsonl"].map(|name| dir.join(name));
         fs::write(&traces, "").unwrap();
         servers.start("python3", &[program.to_str().unwrap(), traces.to_str().unwrap()])?;
-        if !listens(8091) || !run(&format!("nginx -c {}/nginx.conf", dir.display())) || !listens(80) {
+        if !listens(8092) || !run(&format!("nginx -c {}/nginx.conf", dir.display())) || !listens(80) {
             return None;
         }
         let port = REDIS_PORT.to_string();
@@ -246,6 +246,14 @@ fn ask_twice(connection: &mut TcpStream) {
     answer(connection, |bytes| bytes.windows(5).filter(|five| five == b"hello").count() == 2);
 }
 
+/// A request of many packets, written at once; seldom, so that the servers are busy with the others.
+fn ask_at_length(connection: &mut TcpStream) {
+    std::thread::sleep(Duration::from_millis(50));
+    let request = [&GET[..GET.len() - 2], b"X: ", &[b'x'; 100_000], b"\r\n\r\n"].concat();
+    connection.write_all(&request).unwrap();
+    answer(connection, |bytes| bytes.ends_with(b"hello"));
+}
+
 fn backends_median(port: u16) -> f64 {
     let mut connection = connect(port);
     connection.write_all(b"GET /median HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
@@ -327,6 +335,11 @@ impl Seen {
                 enter();
                 let mut connection = connect(8091);
                 until(Box::new(|| ask_twice(&mut connection)));
+            });
+            scope.spawn(|| {
+                enter();
+                let mut connection = connect(8092);
+                until(Box::new(|| ask_at_length(&mut connection)));
             });
             if servers.redis.is_some() {
                 scope.spawn(|| {
@@ -434,6 +447,7 @@ fn whole_requests_are_covered_and_others_are_not(seen: &Seen) {
     assert!(value("backend", "split.requests", "8091") > 10.0);
     assert!(value("backend", "split.timed", "8091") < 0.4, "{}", value("backend", "split.timed", "8091"));
     assert!(value("clients", "split.calls_timed", "127.0.0.1:8091") < 0.4);
+    assert!(value("clients", "split.calls_timed", "127.0.0.1:8092") > 0.9, "one write is one request, however long");
 }
 
 fn the_log_tells_the_same_in_thousandths(seen: &Seen) {

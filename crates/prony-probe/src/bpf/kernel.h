@@ -21,6 +21,7 @@ enum map_type {
 	ARRAY = 2,
 	PERCPU_ARRAY = 6,
 	STACK_TRACE = 7,
+	QUEUE_OF = 22,	/* BPF_MAP_TYPE_QUEUE */
 	SOCKET_STORAGE = 24,	/* BPF_MAP_TYPE_SK_STORAGE */
 	RING = 27,	/* BPF_MAP_TYPE_RINGBUF */
 	TASK_STORAGE = 29,
@@ -36,6 +37,7 @@ enum {
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
 static long (*const map_update)(void *map, const void *key, const void *value, __u64 flags) = (void *)2;
 static __u64 (*const now_ns)(void) = (void *)5;
+static long (*const map_pop)(void *map, void *value) = (void *)88;
 static __u32 (*const this_cpu)(void) = (void *)8;
 static long (*const stack_id)(void *ctx, void *map, __u64 flags) = (void *)27;
 static long (*const read_user)(void *to, __u32 size, const void *from) = (void *)112;
@@ -86,6 +88,18 @@ struct sock {
 	unsigned short sk_protocol;
 };
 
+struct tcp_sock {
+	unsigned int write_seq;
+};
+
+struct iov_iter {
+	unsigned long count;
+};
+
+struct msghdr {
+	struct iov_iter msg_iter;
+};
+
 struct net_device {
 	possible_net_t nd_net;
 };
@@ -105,6 +119,7 @@ struct pt_regs {
 
 #pragma clang attribute pop
 
+static struct tcp_sock *(*const tcp_of)(void *sock) = (void *)137;
 static struct task_struct *(*const current_task)(void) = (void *)158;
 /* Of user code, as they were when the task last entered the kernel (Linux 5.15 and later). */
 static struct pt_regs *(*const registers_of)(struct task_struct *task) = (void *)175;

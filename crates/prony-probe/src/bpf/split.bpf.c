@@ -45,7 +45,8 @@ struct exchange {
 	__u32 phase;
 	__u32 more;	/* arrivals or writes before the answer, besides the first */
 	__u32 doubt;
-	__u8 writing;	/* between the begin and the end of a write */
+	__u32 end;	/* number of the byte behind those of the last write */
+	__u32 place;	/* number; 0: unknown */
 	__u8 side;
 	__u8 own;	/* a process of the hop has read from it or written to it */
 	__u8 unused;
@@ -72,35 +73,46 @@ enum {
 	SLOTS = 1024,
 };
 
-/* Read by split.rs. */
+/* A port of the hop, or a peer that it calls. Read by split.rs. */
 struct place {
-	__u16 kind;
+	__u16 is_peer;
 	__u16 port;
 	__u32 family;
 	__u8 address[16];
 };
 
-struct times {
-	__u64 seen;	/* of UPSTREAM; what is seen of RESIDENCE is what was timed of QUEUE */
-	__u64 timed;
-	__u64 total_ns;
-	__u32 slots[SLOTS];
+enum {
+	PLACES = 128,
+	KINDS = 3,
 };
 
 struct {
 	__uint(type, HASH);
-	__uint(max_entries, 128);
+	__uint(max_entries, PLACES);
 	__type(key, struct place);
-	__type(value, struct times);
-} times SEC(".maps");
+	__type(value, __u32);
+} places SEC(".maps");
 
-/* What a place begins with: too large for the stack. */
+/* Numbers that no place has yet: 1 to PLACES, put by split.rs. */
+struct {
+	__uint(type, QUEUE_OF);
+	__uint(max_entries, PLACES);
+	__type(value, __u32);
+} numbers SEC(".maps");
+
+struct times {
+	__u64 seen;	/* of UPSTREAM; what is seen of RESIDENCE is what was timed of QUEUE */
+	__u64 total_ns;
+	__u32 slots[SLOTS];
+};
+
+/* By number of the place and kind. */
 struct {
 	__uint(type, ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, (PLACES + 1) * KINDS);
 	__type(key, __u32);
 	__type(value, struct times);
-} none SEC(".maps");
+} times SEC(".maps");
 
 /* Requests that came to the hop and were timed, so that the reader can see when it has enough. */
 struct {
@@ -128,11 +140,10 @@ inline_always __u32 slot_of(__u64 ns)
 	return ((doublings + 1) << FINE_BITS) + ((us >> doublings) & (FINE - 1));
 }
 
-inline_always struct times *times_of(enum kind kind, struct sock *sock)
+inline_always __u32 number_of(enum kind kind, struct sock *sock)
 {
-	struct place place = { .kind = kind };
-	struct times *found, *fresh;
-	__u32 zero = 0;
+	struct place place = { .is_peer = kind == UPSTREAM };
+	__u32 *number, fresh;
 
 	if (kind == UPSTREAM) {
 		place.port = __builtin_bswap16(sock->__sk_common.skc_dport);
@@ -144,32 +155,42 @@ inline_always struct times *times_of(enum kind kind, struct sock *sock)
 	} else {
 		place.port = sock->__sk_common.skc_num;
 	}
-	found = map_lookup(&times, &place);
-	if (found)
-		return found;
-	fresh = map_lookup(&none, &zero);
-	if (!fresh)
-		return 0;
-	map_update(&times, &place, fresh, 1 /* BPF_NOEXIST */);
-	return map_lookup(&times, &place);
+	number = map_lookup(&places, &place);
+	if (!number && !map_pop(&numbers, &fresh)) {
+		map_update(&places, &place, &fresh, 1 /* BPF_NOEXIST */);
+		number = map_lookup(&places, &place);
+	}
+	return number ? *number : 0;
 }
 
-inline_always void called(struct sock *sock)
+inline_always struct times *times_of(enum kind kind, struct exchange *exchange, struct sock *sock)
 {
-	struct times *at = times_of(UPSTREAM, sock);
+	__u32 at;
+
+	if (!exchange->place)
+		exchange->place = number_of(kind, sock);
+	if (!exchange->place)
+		return 0;
+	at = exchange->place * KINDS + kind;
+	return map_lookup(&times, &at);
+}
+
+inline_always void called(struct exchange *exchange, struct sock *sock)
+{
+	struct times *at = times_of(UPSTREAM, exchange, sock);
 
 	if (at)
 		__sync_fetch_and_add(&at->seen, 1);
 }
 
-inline_always void timed(enum kind kind, struct sock *sock, __u64 ns)
+inline_always void timed(enum kind kind, struct exchange *exchange, struct sock *sock)
 {
-	struct times *at = times_of(kind, sock);
+	__u64 ns = now_ns() - exchange->since_ns;
+	struct times *at = times_of(kind, exchange, sock);
 	__u32 slot = slot_of(ns);
 
 	if (!at)
 		return;
-	__sync_fetch_and_add(&at->timed, 1);
 	__sync_fetch_and_add(&at->total_ns, ns);
 	/* The verifier must see the bound at the very use; clang knows that it holds and would leave it out. */
 	as_checked(slot);
@@ -231,7 +252,6 @@ SEC("tp_btf/sk_data_ready") int on_arrival(__u64 *ctx)
 {
 	struct sock *sock = (struct sock *)ctx[0];
 	struct exchange *exchange = socket_storage(&exchanges, sock, 0, 0);
-	__u64 now = now_ns();
 
 	if (!exchange) {
 		/* On a connection that the hop opened, nothing is awaited before it has written. */
@@ -243,13 +263,13 @@ SEC("tp_btf/sk_data_ready") int on_arrival(__u64 *ctx)
 	}
 	if (is_accepted(exchange, sock)) {
 		if (exchange->phase == IDLE) {
-			exchange->since_ns = now;
+			exchange->since_ns = now_ns();
 			exchange->phase = ARRIVED;
 		} else if (exchange->phase == TAKEN) {
 			exchange->more++;
 		}
 	} else if (exchange->phase == ASKED && is_clear(exchange)) {
-		timed(UPSTREAM, sock, now - exchange->since_ns);
+		timed(UPSTREAM, exchange, sock);
 	}
 	return 0;
 }
@@ -267,7 +287,7 @@ SEC("tp_btf/sock_recv_length") int on_read(__u64 *ctx)
 		return 0;
 	if (exchange->phase == ARRIVED) {
 		exchange->phase = TAKEN;
-		timed(QUEUE, sock, now_ns() - exchange->since_ns);
+		timed(QUEUE, exchange, sock);
 	} else if (exchange->phase == ASKED) {
 		/* An answer that no arrival was seen of. */
 		exchange->more++;
@@ -278,48 +298,59 @@ SEC("tp_btf/sock_recv_length") int on_read(__u64 *ctx)
 
 inline_always void write(struct sock *sock, struct exchange *exchange)
 {
-	__u64 now = now_ns(), *count;
+	__u64 *count;
 	__u32 zero = 0;
 
 	if (exchange->phase == TAKEN) {
 		if (!is_clear(exchange))
 			return;
-		timed(RESIDENCE, sock, now - exchange->since_ns);
+		timed(RESIDENCE, exchange, sock);
 		count = map_lookup(&enough, &zero);
 		if (count)
 			__sync_fetch_and_add(count, 1);
 	} else if (exchange->phase == ASKED) {
 		exchange->more++;
 	} else if (exchange->phase == IDLE && !is_accepted(exchange, sock)) {
-		exchange->since_ns = now;
+		exchange->since_ns = now_ns();
 		exchange->phase = ASKED;
-		called(sock);
+		called(exchange, sock);
 	}
 }
 
-/* A write begins, for each packet that it fills (Linux 6.16 and later): before anything of it can arrive elsewhere. */
+/* A write begins or goes on, for each packet that it fills (Linux 6.16 and later): before anything of it can arrive elsewhere.
+ * What is sent so far and what is left of the write add up to the same for all its packets. */
 SEC("tp_btf/tcp_sendmsg_locked") int on_write(__u64 *ctx)
 {
 	struct sock *sock = (struct sock *)ctx[0];
+	struct msghdr *message = (struct msghdr *)ctx[1];
 	struct exchange *exchange = used(sock, 1);
+	struct tcp_sock *tcp;
+	__u32 end;
 
-	if (!exchange || exchange->writing)
+	if (!exchange)
 		return 0;
-	exchange->writing = 1;
+	tcp = tcp_of(sock);
+	if (!tcp)
+		return 0;
+	end = tcp->write_seq + (__u32)message->msg_iter.count;
+	if (exchange->end == end)
+		return 0;
+	exchange->end = end;
 	write(sock, exchange);
 	return 0;
 }
 
-/* A write has ended. */
+/* A write has ended: where its begin cannot be seen, this has to stand for it. */
 SEC("tp_btf/sock_send_length") int on_written(__u64 *ctx)
 {
 	struct sock *sock = (struct sock *)ctx[0];
 	int length = ctx[1];
-	struct exchange *exchange = used(sock, 1);
+	struct exchange *exchange;
 
-	if (exchange && exchange->writing)
-		exchange->writing = 0;
-	else if (exchange && length > 0)
+	if (length <= 0)
+		return 0;
+	exchange = used(sock, 1);
+	if (exchange)
 		write(sock, exchange);
 	return 0;
 }

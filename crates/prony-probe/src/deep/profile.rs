@@ -28,8 +28,9 @@ const COPIES_PER_S: u64 = 2_000;
 /// The program that copies stacks, and the one that does not (before Linux 5.15, and on other processors than x86).
 const COPYING: &str = "on_tick_copying";
 const COUNTING: &str = "on_tick";
-/// Where the copied bytes stand in `struct sample` of profile.bpf.c.
+/// Where the copied bytes stand in `struct sample` of profile.bpf.c, and its size.
 const COPIED_AT: usize = 40;
+const SAMPLE_BYTES: usize = COPIED_AT + 8192;
 /// Functions of the kernel that run soft interrupts: one name since Linux 6.10, the other before.
 const SOFTIRQ: [&str; 2] = ["handle_softirqs", "__do_softirq"];
 /// The root of packet work outside the hop's processes.
@@ -42,11 +43,10 @@ const NO_PLACE: [i32; 2] = [-17, -12];
 pub(super) struct Profile {
     pub program: Program,
     per_second: u64,
-    /// None: the program does not copy.
+    /// See `sample`. Their callers are found at the end: whoever looks has other things to do in time. None: the program
+    /// does not copy.
     records: Option<Records>,
     callers: Callers,
-    /// See `sample`. Their callers are found at the end: whoever looks has other things to do in time.
-    copied: Vec<Vec<u8>>,
 }
 
 /// A sample whose stack was copied, and its callers found.
@@ -114,19 +114,18 @@ impl Profile {
             })?;
             program.attach_to(if copies { COPYING } else { COUNTING }, clock)?;
         }
-        let records = copies.then(|| program.records("samples")).transpose()?;
-        Ok(Self { program, per_second, records, callers, copied: Vec::new() })
+        let records = copies.then(|| program.records("samples", SAMPLE_BYTES)).transpose()?;
+        Ok(Self { program, per_second, records, callers })
     }
 
     /// Called every few milliseconds: takes what was copied, so that there is room for more.
-    pub(super) fn tick(&mut self) {
-        self.copied.extend(self.records.iter().flat_map(Records::take));
+    pub(super) fn tick(&self) {
+        self.records.iter().for_each(Records::fetch);
     }
 
     /// Ends it, and asks for the names of what it saw.
     pub(super) fn stop(mut self, raw: &mut RawStacks) -> Stopped {
         self.program.detach();
-        self.tick();
         let lost = self.program.entries("lost").iter().map(|(_, value)| u64_at(value, 0) as f64).sum();
         let mut counted = Vec::new();
         for (key, value) in self.program.entries("counts") {
@@ -147,10 +146,12 @@ impl Profile {
             counted.push(one);
         }
         let mut followed: BTreeMap<Followed, f64> = BTreeMap::new();
-        for record in std::mem::take(&mut self.copied) {
-            let (kernel, copied) = sample(&record);
-            let of = Followed { pid: copied.pid, kernel, user: self.callers.stack(&copied) };
-            *followed.entry(of).or_default() += 1.0;
+        if let Some(records) = &self.records {
+            records.each(|record| {
+                let (kernel, copied) = sample(record);
+                let of = Followed { pid: copied.pid, kernel, user: self.callers.stack(&copied) };
+                *followed.entry(of).or_default() += 1.0;
+            });
         }
         for (Followed { pid, kernel, user }, samples) in followed {
             let torn = NO_PLACE.contains(&kernel);

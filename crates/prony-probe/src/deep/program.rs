@@ -9,9 +9,12 @@ use libbpf_rs::{
 };
 use std::cell::RefCell;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::rc::Rc;
 use std::sync::Once;
-use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
+
+/// Records are kept in blocks of this size.
+const BLOCK_BYTES: usize = 1 << 20;
 
 /// An object of programs and maps. Detached and freed when dropped.
 #[derive(Debug)]
@@ -38,7 +41,8 @@ impl Program {
         Self::load(name, bytes).or_else(|_| Self::load_without(name, bytes, dispensable))
     }
 
-    fn load_without(name: &'static str, bytes: &[u8], left_out: &[&str]) -> Result<Self, String> {
+    /// The same without some of its programs.
+    pub(super) fn load_without(name: &'static str, bytes: &[u8], left_out: &[&str]) -> Result<Self, String> {
         listen();
         WARNINGS.with_borrow_mut(Vec::clear);
         let left_out: Vec<String> = left_out.iter().map(ToString::to_string).collect();
@@ -103,15 +107,19 @@ impl Program {
         self.loaded().any(|program| program.name() == name)
     }
 
-    /// Records that its programs tell one by one.
-    pub(super) fn records(&self, map: &str) -> Result<Records, String> {
+    /// Records of so many bytes each that its programs tell one by one.
+    pub(super) fn records(&self, map: &str, record_bytes: usize) -> Result<Records, String> {
         let map = self.object.maps().find(|m| m.name() == map).ok_or_else(|| format!("there is no map `{map}`"))?;
-        let (tell, told) = mpsc::channel();
+        let blocks = Rc::new(RefCell::new(Vec::new()));
+        let told = Rc::clone(&blocks);
         let mut builder = RingBufferBuilder::new();
-        let built = builder.add(&map, move |bytes| i32::from(tell.send(bytes.to_vec()).is_err()));
+        let built = builder.add(&map, move |record| {
+            append(&mut told.borrow_mut(), &record[..record_bytes.min(record.len())]);
+            0
+        });
         built.map_err(|e| refusal(self.name, &e))?;
         let ring = builder.build().map_err(|e| refusal(self.name, &e))?;
-        Ok(Records { ring, told })
+        Ok(Records { ring, blocks, record_bytes })
     }
 
     fn loaded(&self) -> impl Iterator<Item = ProgramImpl<'_>> {
@@ -120,8 +128,17 @@ impl Program {
 
     /// Puts a value into a map.
     pub(super) fn put(&self, map: &str, key: u32, value: &[u8]) -> Result<(), String> {
+        self.update(map, &key.to_ne_bytes(), value)
+    }
+
+    /// Appends a value to a map that is a queue.
+    pub(super) fn push(&self, map: &str, value: &[u8]) -> Result<(), String> {
+        self.update(map, &[], value)
+    }
+
+    fn update(&self, map: &str, key: &[u8], value: &[u8]) -> Result<(), String> {
         let map = self.object.maps().find(|m| m.name() == map).ok_or_else(|| format!("there is no map `{map}`"))?;
-        map.update(&key.to_ne_bytes(), value, MapFlags::ANY).map_err(|e| refusal(self.name, &e))
+        map.update(key, value, MapFlags::ANY).map_err(|e| refusal(self.name, &e))
     }
 
     /// Names the hop's processes to the program.
@@ -136,6 +153,12 @@ impl Program {
         map.keys().filter_map(|key| Some((value(&key)?, key)).map(|(value, key)| (key, value))).collect()
     }
 
+    /// The value of one key of a map. Empty where there is none.
+    pub(super) fn value(&self, map: &str, key: u32) -> Vec<u8> {
+        let map = self.object.maps().find(|m| m.name() == map);
+        map.and_then(|map| map.lookup(&key.to_ne_bytes(), MapFlags::ANY).ok().flatten()).unwrap_or_default()
+    }
+
     /// The values of one key of a map that has one per CPU.
     pub(super) fn per_cpu(&self, map: &str, key: u32) -> Vec<u64> {
         let map = self.object.maps().find(|m| m.name() == map);
@@ -145,8 +168,7 @@ impl Program {
 
     /// A stack by its number: return addresses, the innermost first. Empty for a number that is none.
     pub(super) fn stack(&self, id: i32) -> Vec<u64> {
-        let map = self.object.maps().find(|m| m.name() == "stacks").filter(|_| id >= 0);
-        let bytes = map.and_then(|map| map.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten()).unwrap_or_default();
+        let bytes = u32::try_from(id).map_or_else(|_| Vec::new(), |id| self.value("stacks", id));
         let (words, _) = bytes.as_chunks::<8>();
         words.iter().map(|word| u64::from_ne_bytes(*word)).take_while(|address| *address != 0).collect()
     }
@@ -156,14 +178,32 @@ impl Program {
 #[derive(Debug)]
 pub(super) struct Records {
     ring: RingBuffer<'static>,
-    told: Receiver<Vec<u8>>,
+    /// Large ones: to allocate each record alone took a system call for most of them, 1 % of a CPU.
+    blocks: Rc<RefCell<Vec<Vec<u8>>>>,
+    record_bytes: usize,
 }
 
 impl Records {
-    /// Those that came since it was asked last.
-    pub(super) fn take(&self) -> impl Iterator<Item = Vec<u8>> {
+    /// Takes over what was told, so that there is room for more.
+    pub(super) fn fetch(&self) {
         self.ring.consume_raw();
-        self.told.try_iter()
+    }
+
+    /// Hands over all that was told since the beginning.
+    pub(super) fn each(&self, mut see: impl FnMut(&[u8])) {
+        self.fetch();
+        self.blocks.take().iter().flat_map(|block| block.chunks_exact(self.record_bytes)).for_each(&mut see);
+    }
+}
+
+fn append(blocks: &mut Vec<Vec<u8>>, record: &[u8]) {
+    match blocks.last_mut().filter(|block| block.capacity() - block.len() >= record.len()) {
+        Some(block) => block.extend_from_slice(record),
+        None => {
+            let mut block = Vec::with_capacity(BLOCK_BYTES.max(record.len()));
+            block.extend_from_slice(record);
+            blocks.push(block);
+        }
     }
 }
 
@@ -233,6 +273,17 @@ mod tests {
     fn what_is_no_program_is_refused_in_a_sentence() {
         let refused = Program::load("nonsense", b"no object").unwrap_err();
         assert!(refused.contains("`nonsense`") && !refused.contains('\n'), "{refused}");
+    }
+
+    #[test]
+    fn records_fill_blocks_and_are_never_split() {
+        let mut blocks = Vec::new();
+        (0..40u8).for_each(|n| append(&mut blocks, &vec![n; BLOCK_BYTES / 16 - 1]));
+        let firsts: Vec<u8> =
+            blocks.iter().flat_map(|block| block.chunks_exact(BLOCK_BYTES / 16 - 1)).map(|record| record[0]).collect();
+        assert_eq!((blocks.len(), firsts), (3, (0..40).collect::<Vec<u8>>()));
+        append(&mut blocks, &vec![0; 2 * BLOCK_BYTES]);
+        assert_eq!(blocks.last().map(Vec::len), Some(2 * BLOCK_BYTES));
     }
 
     #[test]

@@ -17,12 +17,13 @@ use std::time::Duration;
 /// Slots of a histogram for each doubling, as in split.bpf.c, and where they stand in a value.
 const FINE: usize = 32;
 const SLOTS: usize = 1024;
-const SLOTS_AT: usize = 24;
+const SLOTS_AT: usize = 16;
 /// After so many requests the programs leave the kernel: a rare request shows well before, and a busy host pays for a part
 /// of the look only. A guess: a median then stands on 20,000 values.
 const ENOUGH: u64 = 20_000;
-/// Room for ports and peers in split.bpf.c.
-const PLACES_MAX: usize = 128;
+/// Room for ports and peers in split.bpf.c, and the kinds of times of each.
+const PLACES_MAX: u32 = 128;
+const KINDS: u32 = 3;
 
 /// Requests under watch, or soon.
 #[derive(Debug)]
@@ -45,7 +46,6 @@ struct Times {
     item: String,
     /// Only of calls: requests that came are those whose wait in the queue was timed.
     seen: f64,
-    timed: f64,
     total_us: f64,
     slots: Vec<u32>,
 }
@@ -54,11 +54,11 @@ impl Split {
     pub(super) fn begin(watched: &Watched, look: Duration) -> Result<Self, String> {
         let namespace = watched.namespace.ok_or("the number of the network namespace cannot be read")?;
         let ports = listening_ports().map_err(|e| format!("the ports that are listened on cannot be read: {e}"))?;
-        let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/split.bpf.o"));
         // Before Linux 6.16 the end of a write has to stand for its begin.
-        let program = Program::load_at_least("split", bytes, &["on_write"])?;
+        let program = load_without("on_written").or_else(|_| load_without("on_write"))?;
         program.put("namespace", 0, &namespace.to_ne_bytes())?;
         ports.iter().try_for_each(|port| program.put("ports", u32::from(*port), &[1]))?;
+        (1..=PLACES_MAX).try_for_each(|number| program.push("numbers", &number.to_ne_bytes()))?;
         program.watch(&watched.pids)?;
         Ok(Self { part_time: PartTime::new(program, look) })
     }
@@ -74,34 +74,44 @@ impl Split {
             Ok(watched) => watched,
             Err(reason) => return facts.miss(m::SPLIT_RESIDENCE.name, reason),
         };
-        let entries = program.entries("times");
-        if entries.len() >= PLACES_MAX {
+        let places = program.entries("places");
+        if places.len() >= PLACES_MAX as usize {
             facts.miss(
                 m::SPLIT_CALLS.name,
                 format_args!("more than {PLACES_MAX} ports and peers: the rest is not timed"),
             );
         }
-        put(facts, entries.iter().filter_map(|(key, value)| Times::read(key, value)).collect(), seconds);
+        let times = places.iter().filter_map(|(key, number)| Some((place(key)?, u32_at(number, 0))));
+        let times = times.flat_map(|((item, kinds), number)| {
+            let value = |kind: &Kind| program.value("times", number * KINDS + *kind as u32);
+            kinds.iter().map(|kind| Times::read(*kind, &item, &value(kind))).collect::<Vec<_>>()
+        });
+        put(facts, times.collect(), seconds);
     }
+}
+
+fn load_without(program: &str) -> Result<Program, String> {
+    let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/split.bpf.o"));
+    Program::load_without("split", bytes, &[program])
 }
 
 /// Requests that came to the hop and were timed so far.
 fn timed(program: &Program) -> u64 {
-    program.entries("enough").first().map_or(0, |(_, value)| u64_at(value, 0))
+    u64_at(&program.value("enough", 0), 0)
 }
 
 fn put(facts: &mut Facts, mut times: Vec<Times>, seconds: f64) {
     times.sort_by(|a, b| a.item.cmp(&b.item));
     let of = |kind: Kind| times.iter().filter(move |t| t.kind == kind);
-    if !of(Kind::Residence).any(|t| t.timed > 0.0) {
+    if !of(Kind::Residence).any(|t| t.timed() > 0.0) {
         let reason = "no request came and was answered on a TCP connection of the hop's processes";
         facts.miss(m::SPLIT_RESIDENCE.name, reason);
     }
     for queue in of(Kind::Queue) {
         facts.put_if_any(&m::SPLIT_QUEUE, &queue.item, queue.mean_us());
-        facts.put(&m::SPLIT_REQUESTS, &queue.item, queue.timed / seconds);
-        let stayed = of(Kind::Residence).find(|stay| stay.item == queue.item).map_or(0.0, |stay| stay.timed);
-        facts.put(&m::SPLIT_TIMED, &queue.item, coverage(stayed, queue.timed));
+        facts.put(&m::SPLIT_REQUESTS, &queue.item, queue.timed() / seconds);
+        let stayed = of(Kind::Residence).find(|stay| stay.item == queue.item).map_or(0.0, Times::timed);
+        facts.put(&m::SPLIT_TIMED, &queue.item, coverage(stayed, queue.timed()));
     }
     for stay in of(Kind::Residence) {
         facts.put_if_any(&m::SPLIT_RESIDENCE, &stay.item, stay.mean_us());
@@ -110,7 +120,7 @@ fn put(facts: &mut Facts, mut times: Vec<Times>, seconds: f64) {
     }
     for call in of(Kind::Upstream) {
         facts.put(&m::SPLIT_CALLS, &call.item, call.seen / seconds);
-        facts.put(&m::SPLIT_CALLS_TIMED, &call.item, coverage(call.timed, call.seen));
+        facts.put(&m::SPLIT_CALLS_TIMED, &call.item, coverage(call.timed(), call.seen));
         facts.put_if_any(&m::SPLIT_UPSTREAM, &call.item, call.mean_us());
         facts.put_if_any(&m::SPLIT_UPSTREAM_P50, &call.item, call.quantile_us(0.5));
         facts.put_if_any(&m::SPLIT_UPSTREAM_P99, &call.item, call.quantile_us(0.99));
@@ -118,38 +128,29 @@ fn put(facts: &mut Facts, mut times: Vec<Times>, seconds: f64) {
 }
 
 impl Times {
-    /// `struct place` and `struct times` of split.bpf.c.
-    fn read(key: &[u8], value: &[u8]) -> Option<Self> {
-        let kind = match u32_at(key, 0) & 0xffff {
-            0 => Kind::Queue,
-            1 => Kind::Residence,
-            2 => Kind::Upstream,
-            _ => return None,
-        };
-        let port = u16::from_ne_bytes(key.get(2..4)?.try_into().ok()?);
-        let address = key.get(8..24)?;
-        let item = match kind {
-            Kind::Queue | Kind::Residence => port.to_string(),
-            Kind::Upstream => SocketAddr::new(address_of(u32_at(key, 4), address)?, port).to_string(),
-        };
-        Some(Self {
+    /// `struct times` of split.bpf.c.
+    fn read(kind: Kind, item: &str, value: &[u8]) -> Self {
+        Self {
             kind,
-            item,
+            item: item.to_string(),
             seen: u64_at(value, 0) as f64,
-            timed: u64_at(value, 8) as f64,
-            total_us: u64_at(value, 16) as f64 / 1e3,
+            total_us: u64_at(value, 8) as f64 / 1e3,
             slots: (0..SLOTS).map(|slot| u32_at(value, SLOTS_AT + 4 * slot)).collect(),
-        })
+        }
+    }
+
+    fn timed(&self) -> f64 {
+        self.slots.iter().map(|n| f64::from(*n)).sum()
     }
 
     fn mean_us(&self) -> Option<f64> {
-        (self.timed > 0.0).then(|| self.total_us / self.timed)
+        let timed = self.timed();
+        (timed > 0.0).then(|| self.total_us / timed)
     }
 
     /// Between the ends of the slot that the quantile falls into, in proportion.
     fn quantile_us(&self, quantile: f64) -> Option<f64> {
-        let all: u64 = self.slots.iter().map(|n| u64::from(*n)).sum();
-        let (mut before, wanted) = (0.0, quantile * all as f64);
+        let (mut before, wanted) = (0.0, quantile * self.timed());
         for (slot, n) in self.slots.iter().enumerate().filter(|(_, n)| **n > 0) {
             if before + f64::from(*n) >= wanted {
                 let (from, to) = (lower_us(slot), lower_us(slot + 1));
@@ -159,6 +160,16 @@ impl Times {
         }
         None
     }
+}
+
+/// `struct place` of split.bpf.c: the port or peer, and what is timed there.
+fn place(key: &[u8]) -> Option<(String, &'static [Kind])> {
+    let port = u16::from_ne_bytes(key.get(2..4)?.try_into().ok()?);
+    if u32_at(key, 0) & 0xffff == 0 {
+        return Some((port.to_string(), &[Kind::Queue, Kind::Residence]));
+    }
+    let address = address_of(u32_at(key, 4), key.get(8..24)?)?;
+    Some((SocketAddr::new(address, port).to_string(), &[Kind::Upstream]))
 }
 
 fn coverage(timed: f64, seen: f64) -> f64 {
@@ -198,7 +209,7 @@ mod tests {
         let mut slots = vec![0; SLOTS];
         all_us.iter().for_each(|us| slots[slot_of(*us)] += 1);
         let total_us = all_us.iter().sum::<u64>() as f64;
-        Times { kind, item: item.to_string(), seen, timed: all_us.len() as f64, total_us, slots }
+        Times { kind, item: item.to_string(), seen, total_us, slots }
     }
 
     #[test]
@@ -244,27 +255,26 @@ mod tests {
 
     #[test]
     fn reads_what_the_program_writes() {
-        let key = |kind: u16, family: u32, address: [u8; 16]| {
-            let mut key = [kind.to_ne_bytes(), 5432u16.to_ne_bytes()].concat();
+        let key = |is_peer: u16, family: u32, address: [u8; 16]| {
+            let mut key = [is_peer.to_ne_bytes(), 5432u16.to_ne_bytes()].concat();
             key.extend(family.to_ne_bytes());
             key.extend(address);
             key
         };
-        let mut value = [9u64.to_ne_bytes(), 7u64.to_ne_bytes(), 7_000_000u64.to_ne_bytes()].concat();
-        value.resize(SLOTS_AT + 4 * SLOTS, 0);
-        value[SLOTS_AT + 4 * 40..][..4].copy_from_slice(&7u32.to_ne_bytes());
         let mut mapped = [0; 16];
         mapped[10..].copy_from_slice(&[255, 255, 10, 0, 0, 9]);
-        let item = |key: &[u8]| Times::read(key, &value).map(|t| (t.kind, t.item));
         let mut v4 = [0; 16];
         v4[..4].copy_from_slice(&[10, 0, 0, 9]);
-        assert_eq!(item(&key(2, 2, v4)), Some((Kind::Upstream, "10.0.0.9:5432".to_string())));
-        assert_eq!(item(&key(2, 10, mapped)), Some((Kind::Upstream, "10.0.0.9:5432".to_string())));
-        assert_eq!(item(&key(2, 10, [1; 16])).unwrap().1, "[101:101:101:101:101:101:101:101]:5432");
-        assert_eq!(item(&key(1, 0, [0; 16])), Some((Kind::Residence, "5432".to_string())));
-        assert_eq!(item(&key(3, 0, [0; 16])), None);
-        let read = Times::read(&key(0, 0, [0; 16]), &value).unwrap();
-        assert_eq!((read.seen, read.timed, read.mean_us(), read.slots[40]), (9.0, 7.0, Some(1_000.0), 7));
+        let peer = |address: &str| Some((address.to_string(), &[Kind::Upstream][..]));
+        assert_eq!(place(&key(1, 2, v4)), peer("10.0.0.9:5432"));
+        assert_eq!(place(&key(1, 10, mapped)), peer("10.0.0.9:5432"));
+        assert_eq!(place(&key(1, 10, [1; 16])), peer("[101:101:101:101:101:101:101:101]:5432"));
+        assert_eq!(place(&key(0, 0, [0; 16])), Some(("5432".to_string(), &[Kind::Queue, Kind::Residence][..])));
+        let mut value = [9u64.to_ne_bytes(), 7_000_000u64.to_ne_bytes()].concat();
+        value.resize(SLOTS_AT + 4 * SLOTS, 0);
+        value[SLOTS_AT + 4 * 40..][..4].copy_from_slice(&7u32.to_ne_bytes());
+        let read = Times::read(Kind::Upstream, "10.0.0.9:5432", &value);
+        assert_eq!((read.seen, read.timed(), read.mean_us(), read.slots[40]), (9.0, 7.0, Some(1_000.0), 7));
     }
 
     proptest! {
