@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Each is `src/bpf/NAME.bpf.c`, loaded by `src/deep/NAME.rs`.
-const PROGRAMS: [&str; 7] = ["profile", "locks", "threads", "packets", "softirqs", "interrupts", "split"];
+/// Each is `src/bpf/NAME.bpf.c`, loaded by `src/deep/NAME.rs`; `nothing` by `costs.rs`.
+const PROGRAMS: [&str; 8] = ["profile", "locks", "threads", "packets", "softirqs", "interrupts", "split", "nothing"];
 
 fn main() -> ExitCode {
     println!("cargo:rerun-if-changed=src/bpf");

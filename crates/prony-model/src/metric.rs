@@ -327,7 +327,7 @@ catalogue! {
     SPLIT_UPSTREAM_P50 = "split.upstream_p50", Gauge, Micros, "peer address:port", "the same, median, to 3 %";
     SPLIT_UPSTREAM_P99 = "split.upstream_p99", Gauge, Micros, "peer address:port", "the same, 99th percentile, to 3 %";
     SELF_CPU = "self.cpu", Counter, Seconds, "", "CPU time of prony's own observing thread for this host";
-    SELF_LOOK = "self.look", Gauge, Share, "instrument", "share of one CPU that an instrument of the deep look took while it was at work, summed over CPUs: the run time of its eBPF programs (bpf_prog_info run_time_ns) without the interrupt or event that starts them; `thread`: CPU time of the looking thread, which reads logs and stacks";
+    SELF_LOOK = "self.look", Gauge, Share, "instrument", "share of one CPU that an instrument of the deep look took while it was at work, summed over CPUs: the run time of its eBPF programs (bpf_prog_info run_time_ns), less what this timing itself takes of a program that does nothing, and without the interrupt or event that starts them; `thread`: CPU time of the looking thread, which reads logs and stacks";
     SELF_LOOK_AROUND = "self.look_around", Gauge, Seconds, "", "CPU time of the looking thread before and after: it loads the eBPF programs, and names functions";
     // Databases, caches and proxies, as they tell it themselves. What prony's own session adds is subtracted.
     PG_SESSIONS = "pg.sessions", Gauge, Count, "state", "pg_stat_activity: client sessions by state";

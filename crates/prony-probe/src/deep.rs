@@ -85,7 +85,7 @@ impl DeepLook {
         let interrupts = taken(facts, &m::HARDIRQ_TIME, interrupts::Interrupts::begin(duration));
         let split =
             processes.then(|| taken(facts, &m::SPLIT_RESIDENCE, split::Split::begin(&watched, duration))).flatten();
-        let (begun, costs) = (Instant::now(), costs::Costs::default());
+        let (costs, begun) = (costs::Costs::new(), Instant::now());
         Self { watched, begun, profile, locks, threads, packets, softirqs, interrupts, split, costs, duration }
     }
 

@@ -143,8 +143,8 @@ fn page(args: &ObserveArgs, [watch, one, all]: [&Seen; 3], busy_before: &str) ->
     text += "\nAt every host but the generator, as a session does, all of them on this machine:\n\n";
     text += &effects(all);
     text += &look_shares(all);
-    text + "\nAn instrument is the run time of its eBPF programs as the kernel tells it, without the interrupt or event that starts \
-            them, and with the timing itself; `thread` reads logs and stacks. `softirqs` and `interrupts` work for a tenth of the look, and \
+    text + "\nAn instrument is the run time of its eBPF programs as the kernel tells it, less what this timing itself takes (a program \
+            that does nothing is timed as well), and without the interrupt or event that starts them; `thread` reads logs and stacks. `softirqs` and `interrupts` work for a tenth of the look, and \
             `split` until it has seen enough requests.\n"
 }
 

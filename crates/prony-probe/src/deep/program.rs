@@ -4,8 +4,8 @@
 
 use super::sys;
 use libbpf_rs::{
-    Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, Program as ProgramImpl, RingBuffer, RingBufferBuilder,
-    set_print,
+    Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, Program as ProgramImpl, ProgramInput as Input,
+    RingBuffer, RingBufferBuilder, set_print,
 };
 use std::cell::RefCell;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -81,11 +81,25 @@ impl Program {
         self.links.clear();
     }
 
-    /// How long its programs have run, summed over CPUs, while the kernel timed them. None when it is not attached, or the
-    /// kernel does not tell.
-    pub(super) fn run_time(&self) -> Option<Duration> {
-        let spent: Option<Duration> = self.loaded().map(|program| Some(sys::told(program.as_fd())?.run_time)).sum();
-        spent.filter(|_| !self.links.is_empty())
+    /// How long its programs have run, summed over CPUs, while the kernel timed them, and how often. None when it is not
+    /// attached, or the kernel does not tell.
+    pub(super) fn spent(&self) -> Option<(Duration, u64)> {
+        self.told().filter(|_| !self.links.is_empty())
+    }
+
+    /// Runs each of its programs so often, attached to nothing, and tells the same of those runs as well.
+    pub(super) fn rehearse(&mut self, times: u32) -> Option<(Duration, u64)> {
+        for program in self.object.progs_mut() {
+            (0..times).try_for_each(|_| program.test_run(Input::default()).map(drop)).ok()?;
+        }
+        self.told()
+    }
+
+    fn told(&self) -> Option<(Duration, u64)> {
+        self.loaded().try_fold((Duration::ZERO, 0), |(run_time, runs), program| {
+            let told = sys::told(program.as_fd())?;
+            Some((run_time + told.run_time, runs + told.runs))
+        })
     }
 
     /// Its programs as the kernel's symbols name them (`bpf_get_prog_name` of kernel/bpf/core.c), whoever loaded them.

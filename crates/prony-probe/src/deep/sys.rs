@@ -87,8 +87,9 @@ pub(super) fn time_programs() -> io::Result<OwnedFd> {
 /// What the kernel tells of a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
-    /// How long it ran while the kernel timed it, summed over CPUs.
+    /// How long it ran while the kernel timed it, summed over CPUs, and how often.
     pub run_time: Duration,
+    pub runs: u64,
     /// A hash of its instructions.
     pub tag: [u8; 8],
 }
@@ -100,7 +101,7 @@ pub(super) fn told(program: BorrowedFd<'_>) -> Option<Told> {
     let mut size = size_of_val(&seen) as u32;
     // SAFETY: the structure has the size that is told and lives through the call, which keeps no pointer to it.
     let failed = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut seen, &raw mut size) };
-    (failed == 0).then(|| Told { run_time: Duration::from_nanos(seen.run_time_ns), tag: seen.tag })
+    (failed == 0).then(|| Told { run_time: Duration::from_nanos(seen.run_time_ns), runs: seen.run_cnt, tag: seen.tag })
 }
 
 /// Number of a namespace, by its file under /proc.
