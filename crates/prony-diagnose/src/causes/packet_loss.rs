@@ -5,7 +5,7 @@
 //! ## What it sees
 //! Segments sent again per segment sent, without SYNs, at both ends of a link. Both ends of the bad link see it, so it
 //! is named at the host at the far end of the path that still sees it; a host of which all servers see it is itself the
-//! common end.
+//! common end. What is lost in one direction only the sender sees: then it is named at the host that it sends to.
 //!
 //! ## Why it limits
 //! A small request or answer has nothing behind it that would reveal the loss, so it waits for a timer of 0.2 s: more
@@ -13,7 +13,7 @@
 //!
 //! ## Evidence
 //! Retransmits that were not fast, times 0.2 s (Linux TCP_RTO_MIN), plus fast ones times the round trip of the path (without what
-//! queues add), out of all requests in flight. Or, where no CPU is full and the kernel timed requests at both ends, those of them that are on their way on
+//! queues add), out of all requests in flight. What the packet filter of the host drops meanwhile tells where. Or, where no CPU is full and the kernel timed requests at both ends, those of them that are on their way on
 //! that link: what stands behind a lost segment waits as long.
 //!
 //! ## What it is not
@@ -35,7 +35,8 @@ use crate::cause::{
 };
 use crate::facts::{Fact, Hop};
 use prony_model::metric::{
-    CONN_OUT_RETRANSMITS, TCP_DSACK_RECEIVED, TCP_ORIGINAL_SENT, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS, TCP_TIMEOUTS,
+    CONN_OUT_RETRANSMITS, DROP_REASON, TCP_DSACK_RECEIVED, TCP_ORIGINAL_SENT, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS,
+    TCP_TIMEOUTS,
 };
 use prony_model::{Gap, Level};
 
@@ -56,13 +57,19 @@ const LOSS: f64 = 0.001;
 const ORIGIN: &str = "guess: 0.1 % of answers times 200 ms is 10 % of a response time of 2 ms";
 /// Share of request time below which it does not matter. A guess.
 const SHARE_MIN: f64 = 0.02;
+/// Share of the segments sent again that drops of a host must explain. A guess: a drop may also be of an acknowledgement.
+const EXPLAINED: f64 = 0.5;
+/// The kernel's reason for what a packet filter drops (include/net/dropreason-core.h).
+const BY_FILTER: &str = "NETFILTER_DROP";
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
-    let loss = loss_ratio(hop)?;
+    let own = loss_ratio(hop)?;
+    let on_the_way = lost_on_the_way_to(hop).filter(|(_, loss)| loss.value > own.value.max(LOSS));
+    let (sender, loss) = on_the_way.unwrap_or((*hop, own));
     if loss.value < LOSS {
         return ruled_out(&loss, LOSS, ORIGIN, "hardly any segment is sent again");
     }
-    let share = (hop.at(Level::At)?.retransmit_stall()? / hop.at(Level::At)?.in_flight()?).min(1.0);
+    let share = (sender.at(Level::At)?.retransmit_stall()? / hop.at(Level::At)?.in_flight()?).min(1.0);
     if share < SHARE_MIN {
         return ruled_out(&loss, LOSS, ORIGIN, "segments are sent again, but requests hardly wait for it");
     }
@@ -84,10 +91,11 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     // The caller sees the same link from its side: the end that waits longer tells the wait.
     let callers = hop.run.stack.callers(hop.name);
     let seen_by_caller = callers.iter().filter_map(|c| hop.other(c).at(Level::At).ok()?.retransmit_stall().ok());
-    let wait_s = seen_by_caller.fold(hop.at(Level::At)?.retransmit_stall()?, f64::max);
+    let wait_s = seen_by_caller.fold(sender.at(Level::At)?.retransmit_stall()?, f64::max);
     let timed = if a_cpu_is_full(hop) { 0.0 } else { on_the_links_of(hop) };
     let share = (wait_s / hop.at(Level::At)?.in_flight()?).max(timed).min(1.0);
-    let claim = format!("{:.2} % of the segments of {} are sent again", loss.value * 100.0, hop.name);
+    let claim = format!("{:.2} % of the segments of {} are sent again", loss.value * 100.0, sender.name);
+    let (dose, filtered) = (dose(hop, &loss), filtered(hop, &sender));
     let mut finding = Finding::new(loss, LOSS, ORIGIN, &claim, share)
         .and(hop.summary(&TCP_TIMEOUTS), "retransmission timeouts per second");
     for caller in callers {
@@ -99,17 +107,28 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if let Some(peer) = worst_peer(hop) {
         finding = finding.and(Ok(peer), "most of what it sends again goes to one peer");
     }
+    let mut mending =
+        "mend the link: find where packets are dropped (cable, switch port, policer, ring of the card)".to_string();
+    if let Some(filtered) = filtered {
+        mending = format!("find the rule of {} that drops them: `nft list ruleset`, `iptables-save -c`", hop.name);
+        finding = finding.and(Ok(filtered), "its own packet filter drops as many");
+    }
     finding
-        .rising(hop.summary(&TCP_RETRANSMITS))
-        .mend("mend the link: find where packets are dropped (cable, switch port, policer, ring of the card)", None)
+        .rising(sender.summary(&TCP_RETRANSMITS))
+        .mend(mending, None)
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
-        .tested_by(dose(hop))
+        .tested_by(dose)
         .fires()
 }
 
 /// No link is made to lose more. But requests that wait for what was lost hold connections and nothing else, so with more
-/// connections more are served, unless something is full as well.
-fn dose(hop: &Hop<'_>) -> Dose {
+/// connections more are served, unless something is full as well, or it is the load that is too much for whoever drops.
+fn dose(hop: &Hop<'_>, loss: &Fact) -> Dose {
+    if loss.baseline.is_some_and(|calm| calm < LOSS) {
+        return Dose::Untestable(
+            "nothing is lost in calm: what is too much is dropped, and with more connections more of it",
+        );
+    }
     if a_cpu_is_full(hop) {
         return Dose::Untestable(
             "prony makes no link lose more, and where CPUs are full too more connections show nothing",
@@ -129,6 +148,29 @@ fn on_the_links_of(hop: &Hop<'_>) -> f64 {
     ends.filter_map(|end| end.on_the_way()).sum()
 }
 
+/// The caller that loses most on its way to the hop, and how much. What the hop sends arrives, so it sees nothing but
+/// acknowledgements that were lost.
+fn lost_on_the_way_to<'a>(hop: &Hop<'a>) -> Option<(Hop<'a>, Fact)> {
+    let callers = hop
+        .run
+        .stack
+        .callers(hop.name)
+        .into_iter()
+        .map(|name| hop.other(name))
+        .filter(|caller| caller.callees().len() == 1 || most_goes_to(caller).is_some_and(|peer| hop.is_at(peer)));
+    let clients = Hop::generator(hop.run).filter(|_| hop.is_entry());
+    let losses = callers.chain(clients).filter_map(|caller| Some((caller, loss_ratio(&caller).ok()?)));
+    losses.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value))
+}
+
+/// Packets that the packet filter of the hop drops, if they explain what the sender sends again.
+fn filtered(hop: &Hop<'_>, sender: &Hop<'_>) -> Option<Fact> {
+    let again = sender.at(Level::At).ok()?.sum(&TCP_RETRANSMITS).ok()?;
+    let dropped = hop.look(&DROP_REASON, BY_FILTER).ok().filter(|dropped| *dropped >= EXPLAINED * again)?;
+    let name = format!("{} by {BY_FILTER}", DROP_REASON.name);
+    Some(Fact { unit: "/s", ..Fact::across_levels(hop, &name, dropped) })
+}
+
 /// Data segments sent again per data segment sent, without those that had not been lost (DSACK).
 pub(super) fn loss_ratio(hop: &Hop<'_>) -> Result<Fact, Gap> {
     hop.fact("tcp.retransmits / tcp.original_sent", "share", |r| {
@@ -145,8 +187,6 @@ pub(super) fn loss_ratio(hop: &Hop<'_>) -> Result<Fact, Gap> {
 
 /// A host whose own queues drop as many packets as are sent again: then no link is bad.
 fn dropped_at_home<'a>(hop: &Hop<'a>) -> Option<&'a str> {
-    /// Share of the segments sent again that its drops must explain. A guess: a drop may also be of an acknowledgement.
-    const EXPLAINED: f64 = 0.5;
     let again = hop.at(Level::At).ok()?.sum(&TCP_RETRANSMITS).ok()?;
     let drops = |h: &Hop<'a>| h.at(Level::At).and_then(|r| r.local_drops()).unwrap_or(0.0);
     hosts_of(hop).find(|h| drops(h) >= EXPLAINED * again).map(|h| h.name)
@@ -154,7 +194,9 @@ fn dropped_at_home<'a>(hop: &Hop<'a>) -> Option<&'a str> {
 
 /// The host that is a better place to name than this one, when the bad link has this host at its near end.
 fn better_place<'a>(hop: &Hop<'a>) -> Option<&'a str> {
-    let is_bad = |h: &Hop<'_>| loss_ratio(h).is_ok_and(|f| f.value >= LOSS);
+    let is_bad = |h: &Hop<'_>| {
+        loss_ratio(h).is_ok_and(|f| f.value >= LOSS) || lost_on_the_way_to(h).is_some_and(|(_, f)| f.value >= LOSS)
+    };
     let siblings = hop.siblings();
     let caller = hop.run.stack.callers(hop.name).first().copied();
     if siblings.len() > 1 && siblings.iter().all(is_bad) && caller.is_some_and(|c| is_bad(&hop.other(c))) {
@@ -166,12 +208,16 @@ fn better_place<'a>(hop: &Hop<'a>) -> Option<&'a str> {
 }
 
 /// The callee to which nearly all retransmits of the sockets now open went, when there are several.
-fn worst_peer(hop: &Hop<'_>) -> Option<Fact> {
+fn most_goes_to<'a>(hop: &Hop<'a>) -> Option<&'a str> {
     let at = hop.at(Level::At).ok()?;
     let to = |peer: &str| at.one(&CONN_OUT_RETRANSMITS, peer).unwrap_or(0.0);
     let peers = hop.items(&CONN_OUT_RETRANSMITS);
     let all: f64 = peers.iter().map(|p| to(p)).sum();
-    let worst = peers.iter().filter(|_| peers.len() > 1).find(|p| all > 0.0 && to(p) > 0.8 * all)?;
+    peers.iter().filter(|_| peers.len() > 1).find(|p| all > 0.0 && to(p) > 0.8 * all).copied()
+}
+
+fn worst_peer(hop: &Hop<'_>) -> Option<Fact> {
+    let worst = most_goes_to(hop)?;
     hop.fact(format!("{} to {worst}", CONN_OUT_RETRANSMITS.name), "", |r| r.one(&CONN_OUT_RETRANSMITS, worst)).ok()
 }
 
@@ -244,6 +290,45 @@ mod tests {
         assert_eq!(score(CAUSE.id, "s1", &all), 0.0);
         let client_link = lab(0.0);
         assert!(score(CAUSE.id, "lb", &client_link) > 0.5);
+    }
+
+    /// 208 of 10,066 requests a second are sent again by the client; what lb sends again had arrived.
+    fn one_way() -> Lab {
+        let lab = lab(0.0).per_second("lb", &TCP_RETRANSMITS, "", 135.0);
+        let lab = lab.per_second("lb", &TCP_DSACK_RECEIVED, "", 132.0);
+        lab.per_second("client", &TCP_ORIGINAL_SENT, "", 10_066.0).per_second("client", &TCP_RETRANSMITS, "", 208.0)
+    }
+
+    #[test]
+    fn what_is_lost_one_way_is_seen_by_the_sender() {
+        let found = finding(CAUSE.id, "lb", &one_way()).unwrap();
+        assert!((found.score - 208.0 * 0.2 / 64.0).abs() < 0.01, "{}", found.score);
+        assert!(found.remedies[0].advice.starts_with("mend the link"), "{:?}", found.remedies);
+        let lab = one_way().gauge("lb", &DROP_REASON, BY_FILTER, 240.0);
+        let found = finding(CAUSE.id, "lb", &lab).unwrap();
+        assert!(found.remedies[0].advice.contains("the rule of lb"), "{:?}", found.remedies);
+        let to_s1 = |peer: &str| {
+            let lab = lab_between().gauge("lb", &CONN_OUT_RETRANSMITS, "10.77.0.11:80", 0.0);
+            let lab = lab.gauge("lb", &CONN_OUT_RETRANSMITS, "10.77.0.12:80", 0.0);
+            lab.gauge("lb", &CONN_OUT_RETRANSMITS, peer, 9.0)
+        };
+        assert!(score(CAUSE.id, "s1", &to_s1("10.77.0.11:80")) > 0.5);
+        assert_eq!(score(CAUSE.id, "lb", &to_s1("10.77.0.11:80")), 0.0, "s1 is the far end");
+        assert_eq!(score(CAUSE.id, "s2", &to_s1("10.77.0.11:80")), 0.0);
+    }
+
+    /// What lb sends to one server is lost, what that server answers is not.
+    fn lab_between() -> Lab {
+        lab(182.0).per_second("s1", &TCP_DSACK_RECEIVED, "", 182.0)
+    }
+
+    #[test]
+    fn more_connections_bring_more_unless_the_load_is_what_is_too_much() {
+        let idle = lab(182.0).cpu("0", 0.1, 0.1, 0.1);
+        assert_eq!(finding(CAUSE.id, "s1", &idle).unwrap().dose, Dose::Concurrency);
+        let policed = idle.levels("s1", &TCP_RETRANSMITS, "", [0.0, 182.0, 182.0]);
+        let dose = finding(CAUSE.id, "s1", &policed).unwrap().dose;
+        assert!(matches!(dose, Dose::Untestable(why) if why.contains("in calm")), "{dose:?}");
     }
 
     #[test]

@@ -16,6 +16,9 @@ typedef unsigned long long __u64;
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
 
+/* The verifier wants each value loaded once and checked before it is used; clang would do both otherwise. */
+#define as_checked(value) asm volatile("" : "+r"(value))
+
 enum map_type {
 	HASH = 1,
 	ARRAY = 2,
@@ -49,12 +52,17 @@ static void *(*const task_storage)(void *map, void *task, void *value, __u64 fla
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct mm_struct {
+	unsigned long start_stack;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int flags;
 	unsigned int __state;
 	struct task_struct *real_parent;
+	struct mm_struct *mm;
 };
 
 struct ns_common {

@@ -10,9 +10,6 @@ struct {
 	__type(value, __u32);
 } namespace SEC(".maps");
 
-/* The verifier wants each pointer loaded once and checked before any arithmetic; clang would do both otherwise. */
-#define as_checked(pointer) asm volatile("" : "+r"(pointer))
-
 inline_always int is_here(struct net *net)
 {
 	__u32 zero = 0, *number;

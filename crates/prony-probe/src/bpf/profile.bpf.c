@@ -75,11 +75,20 @@ struct {
 /* The verifier wants to see each length. */
 #define copied(sample, bytes) (read_user((sample)->stack, bytes, (void *)(sample)->sp) ? 0 : (bytes))
 
+/* What there is of the stack, as far as it is copied. That of the first thread ends where its program began. */
+inline_always __u32 depth(struct task_struct *task, __u64 sp)
+{
+	__u64 bytes = task->pid == task->tgid ? task->mm->start_stack - sp : COPIED_BYTES;
+
+	return bytes < COPIED_BYTES ? bytes : COPIED_BYTES;
+}
+
 /* Whether there was room. */
 inline_always int copy(struct task_struct *task, const struct key *key)
 {
 	struct pt_regs *registers = registers_of(task);
 	struct sample *sample = ring_reserve(&samples, sizeof(*sample), 0);
+	__u32 bytes;
 
 	if (!sample)
 		return 0;
@@ -88,8 +97,11 @@ inline_always int copy(struct task_struct *task, const struct key *key)
 	sample->ip = registers->ip;
 	sample->sp = registers->sp;
 	sample->bp = registers->bp;
-	/* Near its end a stack has fewer. */
-	sample->length = copied(sample, COPIED_BYTES);
+	bytes = depth(task, registers->sp);
+	/* The verifier must see the bound at the very use. */
+	as_checked(bytes);
+	sample->length = bytes <= COPIED_BYTES ? copied(sample, bytes) : 0;
+	/* Near the end of any other stack there are fewer. */
 	if (!sample->length)
 		sample->length = copied(sample, COPIED_BYTES / 2);
 	if (!sample->length)

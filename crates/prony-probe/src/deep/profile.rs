@@ -28,9 +28,8 @@ const COPIES_PER_S: u64 = 2_000;
 /// The program that copies stacks, and the one that does not (before Linux 5.15, and on other processors than x86).
 const COPYING: &str = "on_tick_copying";
 const COUNTING: &str = "on_tick";
-/// Where the copied bytes stand in `struct sample` of profile.bpf.c, and its size.
+/// Where the copied bytes stand in `struct sample` of profile.bpf.c.
 const COPIED_AT: usize = 40;
-const SAMPLE_BYTES: usize = COPIED_AT + 8192;
 /// Functions of the kernel that run soft interrupts: one name since Linux 6.10, the other before.
 const SOFTIRQ: [&str; 2] = ["handle_softirqs", "__do_softirq"];
 /// The root of packet work outside the hop's processes.
@@ -114,7 +113,7 @@ impl Profile {
             })?;
             program.attach_to(if copies { COPYING } else { COUNTING }, clock)?;
         }
-        let records = copies.then(|| program.records("samples", SAMPLE_BYTES)).transpose()?;
+        let records = copies.then(|| program.records("samples", sample_bytes)).transpose()?;
         Ok(Self { program, per_second, records, callers })
     }
 
@@ -165,6 +164,11 @@ impl Profile {
         }
         Stopped { per_second: self.per_second, counted, lost }
     }
+}
+
+/// Of a sample: what stands before the copy, and the copy.
+fn sample_bytes(record: &[u8]) -> usize {
+    COPIED_AT + u32_at(record, 32) as usize
 }
 
 /// `struct sample` of profile.bpf.c: the number of the kernel's stack, and the copy of the process's own.

@@ -121,19 +121,19 @@ impl Program {
         self.loaded().any(|program| program.name() == name)
     }
 
-    /// Records of so many bytes each that its programs tell one by one.
-    pub(super) fn records(&self, map: &str, record_bytes: usize) -> Result<Records, String> {
+    /// Records that its programs tell one by one. `bytes` tells how much of one is worth keeping, by what it keeps.
+    pub(super) fn records(&self, map: &str, bytes: fn(&[u8]) -> usize) -> Result<Records, String> {
         let map = self.object.maps().find(|m| m.name() == map).ok_or_else(|| format!("there is no map `{map}`"))?;
         let blocks = Rc::new(RefCell::new(Vec::new()));
         let told = Rc::clone(&blocks);
         let mut builder = RingBufferBuilder::new();
         let built = builder.add(&map, move |record| {
-            append(&mut told.borrow_mut(), &record[..record_bytes.min(record.len())]);
+            append(&mut told.borrow_mut(), &record[..bytes(record).min(record.len())]);
             0
         });
         built.map_err(|e| refusal(self.name, &e))?;
         let ring = builder.build().map_err(|e| refusal(self.name, &e))?;
-        Ok(Records { ring, blocks, record_bytes })
+        Ok(Records { ring, blocks, bytes })
     }
 
     fn loaded(&self) -> impl Iterator<Item = ProgramImpl<'_>> {
@@ -194,7 +194,7 @@ pub(super) struct Records {
     ring: RingBuffer<'static>,
     /// Large ones: to allocate each record alone took a system call for most of them, 1 % of a CPU.
     blocks: Rc<RefCell<Vec<Vec<u8>>>>,
-    record_bytes: usize,
+    bytes: fn(&[u8]) -> usize,
 }
 
 impl Records {
@@ -206,7 +206,14 @@ impl Records {
     /// Hands over all that was told since the beginning.
     pub(super) fn each(&self, mut see: impl FnMut(&[u8])) {
         self.fetch();
-        self.blocks.take().iter().flat_map(|block| block.chunks_exact(self.record_bytes)).for_each(&mut see);
+        for block in self.blocks.take() {
+            let mut rest = block.as_slice();
+            while !rest.is_empty() {
+                let (record, others) = rest.split_at((self.bytes)(rest).clamp(1, rest.len()));
+                see(record);
+                rest = others;
+            }
+        }
     }
 }
 
