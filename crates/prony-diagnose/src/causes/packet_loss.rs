@@ -218,6 +218,7 @@ fn most_goes_to<'a>(hop: &Hop<'a>) -> Option<&'a str> {
     peers.iter().filter(|_| peers.len() > 1).find(|p| all > 0.0 && to(p) > 0.8 * all).copied()
 }
 
+/// What went there.
 fn worst_peer(hop: &Hop<'_>) -> Option<Fact> {
     let worst = most_goes_to(hop)?;
     hop.fact(format!("{} to {worst}", CONN_OUT_RETRANSMITS.name), "", |r| r.one(&CONN_OUT_RETRANSMITS, worst)).ok()
