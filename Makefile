@@ -46,7 +46,7 @@ demo: setup build ## find, prove and undo a planted fault on an embedded lab; wr
 		sudo "$$prony" prove "$(LAB)" --report "$(REPORT)"
 		sudo chown "$$(id -u):$$(id -g)" "$(REPORT)"
 	fi
-	echo "report: $$PRONY_ROOT/$(REPORT)"
+	echo "report: $$(realpath "$(REPORT)")"
 
 .PHONY: experiments
 experiments: setup_experiments build ## run every experiment in short form and write its page; NAMES="loss overlay": only those
