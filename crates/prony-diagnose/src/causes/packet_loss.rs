@@ -65,9 +65,7 @@ const BY_CHANCE: f64 = 0.2;
 const BY_FILTER: &str = "NETFILTER_DROP";
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
-    let own = loss_ratio(hop)?;
-    let on_the_way = lost_on_the_way_to(hop).filter(|(_, loss)| loss.value > own.value.max(LOSS));
-    let (sender, loss) = on_the_way.unwrap_or((*hop, own));
+    let (sender, loss) = worst_sender(hop)?;
     if loss.value < LOSS {
         return ruled_out(&loss, LOSS, ORIGIN, "hardly any segment is sent again");
     }
@@ -83,7 +81,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             "nearly all is sent again, and again in vain: nothing is lost by chance",
         );
     }
-    if let Some(place) = dropped_at_home(hop) {
+    if let Some(place) = dropped_at_home(hop, &sender) {
         let claim = format!("{place} itself drops about as many packets, in a queue of its own");
         return ruled_out(&loss, LOSS, ORIGIN, &claim);
     }
@@ -150,6 +148,13 @@ fn on_the_links_of(hop: &Hop<'_>) -> f64 {
     ends.filter_map(|end| end.on_the_way()).sum()
 }
 
+/// Who sends most again on the links of the hop, itself or one that calls it, and how much.
+fn worst_sender<'a>(hop: &Hop<'a>) -> Result<(Hop<'a>, Fact), Gap> {
+    let own = loss_ratio(hop)?;
+    let on_the_way = lost_on_the_way_to(hop).filter(|(_, loss)| loss.value > own.value.max(LOSS));
+    Ok(on_the_way.unwrap_or((*hop, own)))
+}
+
 /// The caller that loses most on its way to the hop, and how much. What the hop sends arrives, so it sees nothing but
 /// acknowledgements that were lost.
 fn lost_on_the_way_to<'a>(hop: &Hop<'a>) -> Option<(Hop<'a>, Fact)> {
@@ -188,17 +193,15 @@ pub(super) fn loss_ratio(hop: &Hop<'_>) -> Result<Fact, Gap> {
 }
 
 /// A host whose own queues drop as many packets as are sent again: then no link is bad.
-fn dropped_at_home<'a>(hop: &Hop<'a>) -> Option<&'a str> {
-    let again = hop.at(Level::At).ok()?.sum(&TCP_RETRANSMITS).ok()?;
+fn dropped_at_home<'a>(hop: &Hop<'a>, sender: &Hop<'_>) -> Option<&'a str> {
+    let again = sender.at(Level::At).ok()?.sum(&TCP_RETRANSMITS).ok()?;
     let drops = |h: &Hop<'a>| h.at(Level::At).and_then(|r| r.local_drops()).unwrap_or(0.0);
     hosts_of(hop).find(|h| drops(h) >= EXPLAINED * again).map(|h| h.name)
 }
 
 /// The host that is a better place to name than this one, when the bad link has this host at its near end.
 fn better_place<'a>(hop: &Hop<'a>) -> Option<&'a str> {
-    let is_bad = |h: &Hop<'_>| {
-        loss_ratio(h).is_ok_and(|f| f.value >= LOSS) || lost_on_the_way_to(h).is_some_and(|(_, f)| f.value >= LOSS)
-    };
+    let is_bad = |h: &Hop<'_>| worst_sender(h).is_ok_and(|(_, loss)| loss.value >= LOSS);
     let siblings = hop.siblings();
     let caller = hop.run.stack.callers(hop.name).first().copied();
     if siblings.len() > 1 && siblings.iter().all(is_bad) && caller.is_some_and(|c| is_bad(&hop.other(c))) {
@@ -310,6 +313,9 @@ mod tests {
         let lab = one_way().gauge("lb", &DROP_REASON, BY_FILTER, 240.0);
         let found = finding(CAUSE.id, "lb", &lab).unwrap();
         assert!(found.remedies[0].advice.contains("the rule of lb"), "{:?}", found.remedies);
+        let unseen =
+            one_way().per_second("lb", &TCP_RETRANSMITS, "", 0.0).per_second("lb", &TCP_DSACK_RECEIVED, "", 0.0);
+        assert!(score(CAUSE.id, "lb", &unseen) > 0.5, "no queue of lb drops what the clients send again");
         let to_s1 = |peer: &str| {
             let lab = lab_between().gauge("lb", &CONN_OUT_RETRANSMITS, "10.77.0.11:80", 0.0);
             let lab = lab.gauge("lb", &CONN_OUT_RETRANSMITS, "10.77.0.12:80", 0.0);

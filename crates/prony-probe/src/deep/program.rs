@@ -4,7 +4,7 @@
 
 use super::sys;
 use libbpf_rs::{
-    Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, Program as ProgramImpl, ProgramInput as Input,
+    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, Program as ProgramImpl, ProgramInput as Input,
     RingBuffer, RingBufferBuilder, set_print,
 };
 use std::cell::RefCell;
@@ -123,7 +123,7 @@ impl Program {
 
     /// Records that its programs tell one by one. `bytes` tells how much of one is worth keeping, by what it keeps.
     pub(super) fn records(&self, map: &str, bytes: fn(&[u8]) -> usize) -> Result<Records, String> {
-        let map = self.object.maps().find(|m| m.name() == map).ok_or_else(|| format!("there is no map `{map}`"))?;
+        let map = self.map(map).ok_or_else(|| format!("there is no map `{map}`"))?;
         let blocks = Rc::new(RefCell::new(Vec::new()));
         let told = Rc::clone(&blocks);
         let mut builder = RingBufferBuilder::new();
@@ -134,6 +134,10 @@ impl Program {
         built.map_err(|e| refusal(self.name, &e))?;
         let ring = builder.build().map_err(|e| refusal(self.name, &e))?;
         Ok(Records { ring, blocks, bytes })
+    }
+
+    fn map(&self, name: &str) -> Option<Map<'_>> {
+        self.object.maps().find(|map| map.name() == name)
     }
 
     fn loaded(&self) -> impl Iterator<Item = ProgramImpl<'_>> {
@@ -151,7 +155,7 @@ impl Program {
     }
 
     fn update(&self, map: &str, key: &[u8], value: &[u8]) -> Result<(), String> {
-        let map = self.object.maps().find(|m| m.name() == map).ok_or_else(|| format!("there is no map `{map}`"))?;
+        let map = self.map(map).ok_or_else(|| format!("there is no map `{map}`"))?;
         map.update(key, value, MapFlags::ANY).map_err(|e| refusal(self.name, &e))
     }
 
@@ -162,21 +166,19 @@ impl Program {
 
     /// Every key and value of a map.
     pub(super) fn entries(&self, map: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let Some(map) = self.object.maps().find(|m| m.name() == map) else { return Vec::new() };
+        let Some(map) = self.map(map) else { return Vec::new() };
         let value = |key: &Vec<u8>| map.lookup(key, MapFlags::ANY).ok().flatten();
         map.keys().filter_map(|key| Some((value(&key)?, key)).map(|(value, key)| (key, value))).collect()
     }
 
     /// The value of one key of a map. Empty where there is none.
     pub(super) fn value(&self, map: &str, key: u32) -> Vec<u8> {
-        let map = self.object.maps().find(|m| m.name() == map);
-        map.and_then(|map| map.lookup(&key.to_ne_bytes(), MapFlags::ANY).ok().flatten()).unwrap_or_default()
+        self.map(map).and_then(|map| map.lookup(&key.to_ne_bytes(), MapFlags::ANY).ok().flatten()).unwrap_or_default()
     }
 
     /// The values of one key of a map that has one per CPU.
     pub(super) fn per_cpu(&self, map: &str, key: u32) -> Vec<u64> {
-        let map = self.object.maps().find(|m| m.name() == map);
-        let values = map.and_then(|map| map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY).ok().flatten());
+        let values = self.map(map).and_then(|map| map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY).ok().flatten());
         values.unwrap_or_default().iter().map(|bytes| u64_at(bytes, 0)).collect()
     }
 
