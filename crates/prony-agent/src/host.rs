@@ -3,13 +3,13 @@
 
 use crate::message::{Reply, Request, Restored};
 use crate::{flow, sys};
-use prony_load::Listener;
+use prony_load::{Listener, Walks};
 use prony_model::{Host, LoadPlan, Window};
 use prony_probe::Roots;
 use prony_tune::{Context, EntryId, Journal, TuneError};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A host and everything that stays the same between requests.
 pub(crate) struct HostDesk {
@@ -18,11 +18,19 @@ pub(crate) struct HostDesk {
     journal_dir: PathBuf,
     /// Opened by the first change; closed, and its file removed, when the desk is dropped with nothing left changed.
     journal: Mutex<Option<Journal>>,
+    /// What the last load left, for the next trial of the same scenario.
+    walks: Mutex<Walks>,
 }
 
 impl HostDesk {
     pub fn new(name: &str, host: &Host, journal_dir: PathBuf) -> Self {
-        Self { name: name.to_string(), host: host.clone(), journal_dir, journal: Mutex::new(None) }
+        Self {
+            name: name.to_string(),
+            host: host.clone(),
+            journal_dir,
+            journal: Mutex::new(None),
+            walks: Mutex::default(),
+        }
     }
 
     /// Does what is asked. Errors are sentences with the next step. `tell` hears what is to be told before the end.
@@ -48,10 +56,10 @@ impl HostDesk {
                 let (sample, gaps) = prony_probe::prices(&self.name, roots, sys::monotonic_ns());
                 Ok(Reply::Looked(sample, gaps, None))
             }
-            Request::Load(plan) => load(&plan, stop_load, None),
+            Request::Load(plan) => self.load(&plan, stop_load, None),
             Request::LoadLive { plan, every } => {
                 let tell = |progress| tell(Reply::Progress(Box::new(progress)));
-                load(&plan, stop_load, Some(Listener { every: every.into(), tell: &tell }))
+                self.load(&plan, stop_load, Some(Listener { every: every.into(), tell: &tell }))
             }
             Request::Receive(plan) => flow::receive(self, roots, &plan, stop_load, tell),
             Request::Send { plan, port } => flow::send(self, roots, &plan, port, stop_load),
@@ -84,6 +92,16 @@ impl HostDesk {
         }
     }
 
+    fn load(&self, plan: &LoadPlan, stop: &AtomicBool, listener: Option<Listener<'_>>) -> Result<Reply, String> {
+        let walks = || self.walks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = std::mem::take(&mut *walks());
+        let result = prony_load::run_on(plan, &mut left, stop, listener).map_err(|e| e.to_string())?;
+        *walks() = left;
+        let from_ns = result.counted_from_ns;
+        let to_ns = from_ns + (result.duration_s * 1e9) as u64;
+        Ok(Reply::Loaded(Window { from_ns, to_ns }, Box::new(result)))
+    }
+
     fn with_journal<T>(&self, work: impl FnOnce(&Journal) -> Result<T, TuneError>) -> Result<T, String> {
         let mut journal: MutexGuard<'_, Option<Journal>> =
             self.journal.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -101,13 +119,6 @@ impl HostDesk {
         };
         Ok(Context { name: &self.name, host: &self.host, roots: tune_roots(roots), pids, place: self.host.at.clone() })
     }
-}
-
-fn load(plan: &LoadPlan, stop: &AtomicBool, listener: Option<Listener<'_>>) -> Result<Reply, String> {
-    let result = prony_load::run(plan, stop, listener).map_err(|e| e.to_string())?;
-    let from_ns = result.counted_from_ns;
-    let to_ns = from_ns + (result.duration_s * 1e9) as u64;
-    Ok(Reply::Loaded(Window { from_ns, to_ns }, Box::new(result)))
 }
 
 /// The same roots in the words of the tuning crate, which knows nothing of the probe.

@@ -64,10 +64,10 @@ pub enum Response {
 }
 
 /// The interval of an intervention that was done.
-struct Seen {
-    value: f64,
-    low: f64,
-    high: f64,
+pub struct Seen {
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
 }
 
 impl Seen {
@@ -562,10 +562,14 @@ pub fn follows_cpu_of(hop: &Hop<'_>) -> bool {
     surprising_hosts(hop.run).iter().any(|(name, _)| *name == hop.name)
 }
 
+/// What throughput did when this hop was last given less CPU.
+pub fn slowed(hop: &Hop<'_>) -> Option<Seen> {
+    tests_done(hop.run).rfind(|i| i.what == InterventionKind::Cpu && i.target == hop.name).and_then(Seen::of)
+}
+
 /// Whether throughput stood still for sure when this hop was last given less CPU.
 pub fn stands_still_without_cpu_of(hop: &Hop<'_>) -> bool {
-    let slowed = tests_done(hop.run).rfind(|i| i.what == InterventionKind::Cpu && i.target == hop.name);
-    slowed.and_then(Seen::of).is_some_and(|seen| seen.high < STANDS_STILL)
+    slowed(hop).is_some_and(|seen| seen.high < STANDS_STILL)
 }
 
 /// Hosts whose CPU throughput followed by more than a part although nobody suspected it, with the elasticity.

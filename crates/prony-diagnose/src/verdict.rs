@@ -10,7 +10,7 @@ use crate::cause::{
     gain_of_share, gain_until_full, greatest_user,
 };
 use crate::facts::{Fact, Hop};
-use crate::grounding::{self, Gain, Response, response};
+use crate::grounding::{self, Gain, Response, Seen, response};
 use crate::walk::walk;
 use prony_model::diagnosis::{GroundingTest, Remedy, SCHEMA};
 use prony_model::stack::Role;
@@ -503,10 +503,27 @@ fn blindness(run: &Run) -> Option<Gap> {
 
 /// Throughput that does not grow with connections although nothing seen is full: something unseen limits.
 fn unseen_limit(run: &Run) -> Option<String> {
+    /// A stack with room carries with each connection about as much as with the one before. A guess: half of it.
+    const GROWS: f64 = 0.5;
+    /// A CPU that is busier has no room. A guess: two clients fill nine tenths of one, and four bring more.
+    const BUSY_MAX: f64 = 0.97;
     let elasticity = Hop::path(run).first().and_then(concurrency_elasticity)?;
-    (elasticity < FLAT).then(|| {
-        let place = crowded_place(run).unwrap_or_default();
-        format!("throughput does not grow with connections (elasticity {elasticity:.2}), but {}{place}", fullness(run))
+    let busy = |hop: Hop<'_>| Some(hop.at(Level::At).ok()?.cpu().ok()?.busy_share());
+    let is_full = Hop::path(run).into_iter().filter_map(busy).any(|share| share > BUSY_MAX);
+    let place = || crowded_place(run).unwrap_or_default();
+    if elasticity < FLAT {
+        let full = fullness(run);
+        return Some(format!(
+            "throughput does not grow with connections (elasticity {elasticity:.2}), but {full}{}",
+            place()
+        ));
+    }
+    (is_full && elasticity < GROWS).then(|| {
+        format!(
+            "throughput grows little with connections (elasticity {elasticity:.2}), and {}{}",
+            fullness(run),
+            place()
+        )
     })
 }
 
@@ -527,13 +544,21 @@ fn without_answer(run: &Run) -> Option<String> {
 fn fullness(run: &Run) -> String {
     let full = Hop::path(run).into_iter().filter(|hop| cpu_is_full(hop).unwrap_or(false));
     let (idle, others): (Vec<_>, Vec<_>) = full.partition(grounding::stands_still_without_cpu_of);
+    let (slowed, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|hop| grounding::slowed(hop).is_some());
     let names = |hops: &[Hop<'_>]| hops.iter().map(|hop| hop.name).collect::<Vec<_>>().join(", ");
     let idle_are = (!idle.is_empty()).then(|| {
         format!("the CPUs of {} are full, and throughput stood still when it was given less of them", names(&idle))
     });
+    let followed = |hop: &Hop<'_>| {
+        let Seen { value, low, high } = grounding::slowed(hop)?;
+        let name = hop.name;
+        Some(format!(
+            "the CPUs of {name} are full, and throughput followed them by {value:.2} ({low:.2} to {high:.2}): too little to say"
+        ))
+    };
     let others_are = (!others.is_empty())
         .then(|| format!("the CPUs of {} are full of something else than any one host of the stack", names(&others)));
-    let said: Vec<String> = idle_are.into_iter().chain(others_are).collect();
+    let said: Vec<String> = idle_are.into_iter().chain(slowed.iter().filter_map(followed)).chain(others_are).collect();
     if said.is_empty() { "nothing that was read is full".to_string() } else { said.join("; ") }
 }
 

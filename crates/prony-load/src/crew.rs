@@ -9,7 +9,7 @@ use crate::live::Published;
 use crate::pacer::{Closed, Open, Pacer, Part, Schedule};
 use crate::protocol::Protocol;
 use crate::request::{Choice, Mix, Requests};
-use crate::scenario::{Scenario, ThreadFeeds, ThreadPart};
+use crate::scenario::{Actor, Scenario, ThreadFeeds, ThreadPart};
 use crate::source::{Play, Source};
 use crate::sys;
 use crate::tally::Counted;
@@ -19,8 +19,8 @@ use crate::watch::Watch;
 use prony_model::load::{LoadInterval, LoadPlan, Transport};
 use prony_model::profile::Profile;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,8 @@ pub struct Crew<'a> {
     pub route: &'a Route,
     /// What is played instead of a fixed list of requests.
     pub scenario: Option<Arc<Scenario>>,
+    /// Walks of it that an earlier load left, to go on with.
+    pub walks: Mutex<Vec<Actor>>,
     /// Whether what its walks save is wanted: a prepare phase.
     pub prepares: bool,
     /// How many threads.
@@ -62,6 +64,8 @@ pub struct Worked {
     pub outcomes: Vec<Outcome>,
     /// The counted time in stretches, if the plan asks for them.
     pub intervals: Vec<LoadInterval>,
+    /// Where the calls stood in their walks at the end, and those walks that nobody went on with.
+    pub walks: Vec<Actor>,
 }
 
 /// What all threads of one load have in common.
@@ -145,7 +149,8 @@ impl Crew<'_> {
             for (outcome, published) in outcomes.iter_mut().zip(&published) {
                 published.give_back(&mut outcome.tally, self.plan.is_open_loop());
             }
-            Ok(Worked { outcomes, intervals })
+            let walks = self.left_by(&mut outcomes);
+            Ok(Worked { outcomes, intervals, walks })
         })
     }
 
@@ -242,10 +247,29 @@ impl Crew<'_> {
                 let feeds = ThreadFeeds::new(scenario, ThreadPart { number, of: self.threads }, seed.rotate_left(7));
                 let calls = connections * task.protocol.depth();
                 let choice = choice(scenario.walk_count());
-                let play = Play::new(scenario, mix.clone(), choice, feeds, calls, &task.protocol);
+                let walks = self.walks_for(calls, scenario);
+                let play = Play::new(scenario, mix.clone(), choice, feeds, calls, &task.protocol).resuming(walks);
                 Source::Played(Box::new(if self.prepares { play.keep_saved() } else { play }))
             }
         }
+    }
+
+    /// As many of the walks that were left as there are calls for.
+    fn walks_for(&self, calls: u32, scenario: &Scenario) -> Vec<Actor> {
+        let mut left = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = left.len().saturating_sub(calls as usize);
+        left.split_off(kept).into_iter().filter(|actor| scenario.fits(actor)).collect()
+    }
+
+    fn left_by(&self, outcomes: &mut [Outcome]) -> Vec<Actor> {
+        let mut walks = std::mem::take(&mut *self.walks.lock().unwrap_or_else(PoisonError::into_inner));
+        for outcome in outcomes {
+            match &mut outcome.source {
+                Source::Fixed { .. } => {}
+                Source::Played(play) => walks.append(&mut play.take_actors()),
+            }
+        }
+        walks
     }
 
     /// One thread's part of the connections, of the requests and of the rate at which connections open.

@@ -41,6 +41,7 @@ mod wire;
 
 pub use error::LoadError;
 pub use plan::plan_from;
+pub use scenario::Walks;
 pub use target::{Endpoint, Target, check_url, endpoints, guard, is_own, is_private, resolve};
 
 use crew::{Crew, Worked};
@@ -51,11 +52,11 @@ use ports::WaitingPorts;
 use prony_model::load::{LoadPlan, LoadProgress, LoadResult};
 use prony_model::script::{Feed, StepResult};
 use prony_model::{Latency, Nanos, Protocol};
-use scenario::{Scenario, StepTally};
+use scenario::{Actor, Scenario, StepTally};
 use source::Source;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use surroundings::Surroundings;
@@ -85,6 +86,19 @@ pub struct Listener<'a> {
 /// When the load cannot begin: a URL, plan or name that is wrong, nobody who listens, a server that speaks otherwise. Failures of
 /// requests are counted in the result instead.
 pub fn run(plan: &LoadPlan, stop: &AtomicBool, listener: Option<Listener<'_>>) -> Result<LoadResult, LoadError> {
+    run_on(plan, &mut Walks::default(), stop, listener)
+}
+
+/// The same as one load of several: a scenario goes on where the load before it ended.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(
+    plan: &LoadPlan,
+    walks: &mut Walks,
+    stop: &AtomicBool,
+    listener: Option<Listener<'_>>,
+) -> Result<LoadResult, LoadError> {
     let target = check_url(&plan.url)?;
     check_plan(plan)?;
     let tls = target.secure.then(|| Tls::from_plan(&plan.tls, &target.host, plan.protocol)).transpose()?;
@@ -110,7 +124,9 @@ pub fn run(plan: &LoadPlan, stop: &AtomicBool, listener: Option<Listener<'_>>) -
     }
     let scenario = scenario.map(Arc::new);
     let before = Surroundings::read(Path::new("/"), &route.endpoints);
-    let worked = send(plan, &target, &route, scenario.clone(), false, stop, listener)?;
+    let played = Played { scenario: scenario.clone(), walks: walks.take(plan), prepares: false };
+    let mut worked = send(plan, &target, &route, played, stop, listener)?;
+    walks.leave(std::mem::take(&mut worked.walks));
     let mut around = Surroundings::read(Path::new("/"), &route.endpoints).since(&before);
     if plan.reconnects() {
         around.waiting_ports = WaitingPorts::read(&route.endpoints, Path::new("/"));
@@ -139,7 +155,8 @@ fn prepare(
         ..plan.clone()
     };
     let mut rows = scenario.prepared_rows();
-    let outcomes = send(&closed, target, route, Some(Arc::new(scenario)), true, stop, listener)?.outcomes;
+    let played = Played { scenario: Some(Arc::new(scenario)), walks: Vec::new(), prepares: true };
+    let outcomes = send(&closed, target, route, played, stop, listener)?.outcomes;
     if outcomes.iter().any(|outcome| outcome.interrupted) {
         return Ok(None);
     }
@@ -152,19 +169,27 @@ fn prepare(
     rows.into_feed().map(Some)
 }
 
+/// What is played instead of a fixed list of requests.
+struct Played {
+    scenario: Option<Arc<Scenario>>,
+    /// To go on with.
+    walks: Vec<Actor>,
+    prepares: bool,
+}
+
 /// Sends with the protocol of the plan.
 fn send(
     plan: &LoadPlan,
     target: &Target,
     route: &Route,
-    scenario: Option<Arc<Scenario>>,
-    prepares: bool,
+    played: Played,
     stop: &AtomicBool,
     listener: Option<Listener<'_>>,
 ) -> Result<Worked, LoadError> {
     let threads = thread_count(plan);
     let own_table = own_table_needed(plan.connections);
-    let crew = Crew { plan, target, route, scenario, prepares, threads, own_table };
+    let Played { scenario, walks, prepares } = played;
+    let crew = Crew { plan, target, route, scenario, walks: Mutex::new(walks), prepares, threads, own_table };
     match plan.protocol {
         Protocol::Http1 => crew.work(Http1::new(plan.depth, !plan.keepalive), stop, listener),
         Protocol::Http2 => crew.work(Http2::new(plan.depth, &request::common(plan, target)), stop, listener),

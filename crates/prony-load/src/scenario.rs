@@ -13,12 +13,14 @@ mod step;
 mod step_tally;
 mod template;
 mod thread_feeds;
+mod walks;
 mod workload;
 
 pub use feed::read_feed;
 pub use prepared::PreparedRows;
 pub use step_tally::StepTally;
 pub use thread_feeds::{ThreadFeeds, ThreadPart};
+pub use walks::Walks;
 pub use workload::script_from;
 
 use crate::digits::Digits;

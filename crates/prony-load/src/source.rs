@@ -199,6 +199,17 @@ impl Play {
         &self.tallies
     }
 
+    /// Goes on with these walks; calls beyond them begin with the first step.
+    pub fn resuming(mut self, actors: Vec<Actor>) -> Self {
+        self.actors.iter_mut().zip(actors).for_each(|(call, actor)| *call = actor);
+        self
+    }
+
+    /// Where every call stands in its walk.
+    pub fn take_actors(&mut self) -> Vec<Actor> {
+        std::mem::take(&mut self.actors)
+    }
+
     /// What walks saved, if that was wanted.
     pub fn into_prepared(self) -> Option<PreparedRows> {
         self.prepared

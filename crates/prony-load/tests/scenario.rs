@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking; clippy sees only the test functions themselves")]
 
-use prony_load::run;
+use prony_load::{Walks, run, run_on};
 use prony_model::load::LoadResult;
 use prony_model::script::{Feed, FeedOrder};
 use prony_model::{LoadPlan, Nanos, Stack};
@@ -72,13 +72,17 @@ fn answer(head: &[String], body: &str) -> (&'static str, String) {
 /// Plays a workload with a feed `users` of these names: to its end if each is given out once, else for as long as such a
 /// service needs for some hundred answers.
 fn play(port: u16, workload: &str, names: &[&str], order: FeedOrder) -> LoadResult {
+    run(&plan(port, workload, names, order), &AtomicBool::new(false), None).unwrap()
+}
+
+fn plan(port: u16, workload: &str, names: &[&str], order: FeedOrder) -> LoadPlan {
     let text = format!("entry = \"http://127.0.0.1:{port}/\"\n{workload}");
     let stack = Stack::parse("stack.toml", &text).unwrap();
     let millis = if order == FeedOrder::Unique { 20_000 } else { 700 };
     let rows = names.iter().map(|name| vec![name.to_string()]).collect();
     let mut script = stack.workload.script();
     script.feeds.insert("users".to_string(), Feed { columns: vec!["name".to_string()], rows, order });
-    let plan = LoadPlan {
+    LoadPlan {
         connections: 4,
         threads: 2,
         warmup: Nanos(0),
@@ -86,8 +90,7 @@ fn play(port: u16, workload: &str, names: &[&str], order: FeedOrder) -> LoadResu
         script: Some(script),
         requests: stack.workload.requests,
         ..LoadPlan::to(&stack.entry)
-    };
-    run(&plan, &AtomicBool::new(false), None).unwrap()
+    }
 }
 
 const SHOP: &str = r#"
@@ -133,6 +136,33 @@ fn an_answer_without_a_token_ends_the_walk() {
     let mut heard = heard.lock().unwrap().clone();
     heard.retain(|line| line.contains("bad"));
     assert_eq!(heard, ["POST /login bad"]);
+}
+
+#[test]
+fn the_next_load_of_a_scenario_goes_on_where_the_last_one_ended() {
+    let (port, heard) = service();
+    let long = SHOP.replace("repeat = 2", "repeat = 1000000");
+    let few = |connections: u32, workload: &str, order| LoadPlan {
+        connections,
+        requests_max: Some(40),
+        ..plan(port, workload, &["ann", "bob", "cat"], order)
+    };
+    let mut walks = Walks::default();
+    let mut logins = |plan: &LoadPlan| {
+        heard.lock().unwrap().clear();
+        let result = run_on(plan, &mut walks, &AtomicBool::new(false), None).unwrap();
+        assert_eq!(result.errors.total(), 0, "{:?}", result.errors);
+        heard.lock().unwrap().iter().filter(|line| line.starts_with("POST")).count()
+    };
+    let four = few(4, &long, FeedOrder::Sequential);
+    assert_eq!(logins(&four), 4);
+    assert_eq!(logins(&four), 0, "every connection has its token");
+    assert_eq!(logins(&few(2, &long, FeedOrder::Sequential)), 0);
+    assert_eq!(logins(&few(6, &long, FeedOrder::Sequential)), 2, "and those that were left out for a while as well");
+    let short = few(4, &SHOP.replace("repeat = 2", "repeat = 1000"), FeedOrder::Sequential);
+    assert_eq!(logins(&short), 4, "another scenario begins anew");
+    let once = few(3, &long, FeedOrder::Unique);
+    assert_eq!((logins(&once), logins(&once)), (3, 3), "rows that are given out once begin anew");
 }
 
 #[test]

@@ -82,6 +82,26 @@ pub struct LimitAnswer {
     pub seconds: f64,
 }
 
+/// Saturation at one speed of the machine: the mean of its speeds during the trials. On a shared machine that speed moves, and the plain
+/// interval has to hold that too.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AtOneSpeed {
+    /// Lower end of the interval.
+    pub low_per_s: f64,
+    /// Best estimate.
+    pub estimate_per_s: f64,
+    /// Upper end.
+    pub high_per_s: f64,
+    /// What a piece of the yardstick's work takes at that speed, in microseconds of CPU time.
+    pub piece_us: f64,
+    /// By how much that moved between the trials: its standard deviation, as a share of it.
+    pub moved: f64,
+    /// Logarithm of the rate per logarithm of the time of a piece.
+    pub slope: f64,
+    /// Share of the spread of the trials (variance) that went with it.
+    pub explained: f64,
+}
+
 /// One trial of the search, and what was known after it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitStep {
@@ -249,6 +269,9 @@ pub struct LimitReport {
     pub verdict: LimitVerdict,
     /// Most good requests per second.
     pub saturation: Option<LimitAnswer>,
+    /// The same at one speed of the machine; none where that hardly moved or was not measured.
+    #[serde(default)]
+    pub at_one_speed: Option<AtOneSpeed>,
     /// Most within the objective.
     pub within_slo: Option<LimitAnswer>,
     /// The objective; empty: none was given.

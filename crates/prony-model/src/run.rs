@@ -10,7 +10,7 @@ use crate::metric::{
 };
 use crate::proof::Proof;
 use crate::series::SeriesSet;
-use crate::stack::Stack;
+use crate::stack::{Host, Stack};
 use crate::stacks::Stacks;
 use crate::utc::Utc;
 use serde::{Deserialize, Serialize};
@@ -235,10 +235,22 @@ impl Run {
     /// What a piece of the yardstick's work took on the CPUs of a host within a window, in microseconds of CPU time: the geometric mean
     /// over these CPUs. The greater, the slower they were. None where it was not measured.
     pub fn piece_us(&self, host: &str, window: Window) -> Option<f64> {
+        self.piece_us_at(&[host], window)
+    }
+
+    /// The same on the CPUs of all hosts of the path.
+    pub fn piece_us_of_path(&self, window: Window) -> Option<f64> {
+        self.piece_us_at(&self.stack.path(), window)
+    }
+
+    fn piece_us_at(&self, hosts: &[&str], window: Window) -> Option<f64> {
         let told_by =
             |teller: &str, metric, cpu: &str| SeriesSet::growth(self.series.points(teller, metric, cpu), window);
-        let own = self.stack.host.get(host)?.cpus.as_ref();
-        let is_own = |cpu: &str| own.is_none_or(|own| cpu.parse().is_ok_and(|cpu| own.contains(cpu)));
+        let hosts: Vec<&Host> = hosts.iter().filter_map(|host| self.stack.host.get(*host)).collect();
+        let owns = |host: &&Host, cpu: &str| {
+            host.cpus.as_ref().is_none_or(|own| cpu.parse().is_ok_and(|number| own.contains(number)))
+        };
+        let is_own = |cpu: &str| hosts.iter().any(|host| owns(host, cpu));
         let of = |teller: &String| -> Vec<f64> {
             let cpus = self.series.items(teller, &YARDSTICK_PIECES).map(|(cpu, _)| cpu).filter(|cpu| is_own(cpu));
             let took =
@@ -309,6 +321,8 @@ mod tests {
         near("s1", 50, 60.0);
         assert_eq!(run.piece_us("lb", Window { from_ns: 500, to_ns: 600 }), None, "no piece was done there");
         assert_eq!(run.piece_us("db", Window { from_ns: 50, to_ns: 190 }), None);
+        let of_path = run.piece_us_of_path(Window { from_ns: 50, to_ns: 190 });
+        assert!((of_path.unwrap() - 60.0).abs() < 1e-9, "no CPU counts twice: {of_path:?}");
     }
 
     #[test]

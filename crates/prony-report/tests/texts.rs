@@ -4,8 +4,8 @@ mod sample;
 
 use expect_test::{Expect, expect, expect_file};
 use prony_model::limit::{
-    AxisAnswer, AxisPoint, Bounded, KneePoint, LeftOut, LimitAnswer, LimitReport, LimitVerdict, LoadPoint, Overload,
-    TestedLoad, UslFit,
+    AtOneSpeed, AxisAnswer, AxisPoint, Bounded, KneePoint, LeftOut, LimitAnswer, LimitReport, LimitVerdict, LoadPoint,
+    Overload, TestedLoad, UslFit,
 };
 use prony_model::load::ErrorCounts;
 use prony_model::{Run, RunEnd, Stack};
@@ -223,6 +223,22 @@ fn csv_has_every_point_and_every_trial() {
     assert_eq!(prony_report::csv::trials(&run).lines().count(), run.trials.len() + 1);
 }
 
+fn bounded(value: f64) -> Bounded {
+    Bounded { value: Some(value), low: Some(value * 0.9), high: Some(value * 1.1) }
+}
+
+fn at_one_speed() -> AtOneSpeed {
+    AtOneSpeed {
+        low_per_s: 24_790.0,
+        estimate_per_s: 24_850.0,
+        high_per_s: 24_910.0,
+        piece_us: 80.0,
+        moved: 0.034,
+        slope: -2.0,
+        explained: 0.89,
+    }
+}
+
 /// A search over the load that has found everything it looks for.
 fn limit_report() -> LimitReport {
     let answer = |estimate_per_s: f64, tested, trials| LimitAnswer {
@@ -249,10 +265,10 @@ fn limit_report() -> LimitReport {
         cpu_us_per_request: [("lb".to_string(), 38.2), ("s1".to_string(), 18.0)].into(),
         ..LoadPoint::default()
     };
-    let bounded = |value: f64| Bounded { value: Some(value), low: Some(value * 0.9), high: Some(value * 1.1) };
     LimitReport {
         verdict: LimitVerdict::Found,
         saturation: Some(answer(24_817.0, closed(128), 9)),
+        at_one_speed: Some(at_one_speed()),
         within_slo: Some(answer(18_412.0, open, 17)),
         slo: vec!["p99<20ms".parse().expect("a threshold"), "errors<0.1%".parse().expect("a threshold")],
         binding: Some("p99<20ms".to_string()),
@@ -314,6 +330,8 @@ fn a_search_shows_its_answers_and_its_curve() {
                                                   confirmed at 18,300 requests/s over 128 connections, open
                                                   loop, 17 trials, 43 s
               breaks first      p99<20ms
+              at one speed      24,850/s (24,790 to 24,910): the machine's own speed moved by 3.4 % between
+                                these trials, and 89 % of their spread went with it
               knee              at 32 connections, 21,000/s (16 to 32, 95 % interval)
               growth            over connections: serial share 3 % (2.7 % to 3.3 %), crosstalk 0.02 % (0.02 % to
                                 0.02 %), most at 70 connections; with 256 connections: 18,000 to 22,000/s, if

@@ -325,7 +325,7 @@ impl LimitSearch {
                 self.again = Some(asked);
                 self.health.check(true);
             }
-            Asked::Search(probe) => self.observed.push(judge::observation(probe, trial, &self.goal.slo, spent_s)),
+            Asked::Search(probe) => self.observed.push(judge::observation(probe, run, trial, &self.goal.slo, spent_s)),
             Asked::Axis { value, again } => self.look_at_axis(value, again, trial),
             Asked::Stable { value } => {
                 // So may more connections than it answers in such a time.

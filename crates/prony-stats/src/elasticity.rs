@@ -81,7 +81,7 @@ fn robust(pairs: &[Pair], log_change: f64) -> Option<Elasticity> {
     let pieces: Option<Vec<(f64, f64)>> = usable.iter().map(|pair| pair.pieces).collect();
     let allowed = speed::allow_for(&differences, &pieces.unwrap_or_default());
     let by_speed = allowed.as_ref().map(|allowed| allowed.explained);
-    let differences = allowed.map_or(differences, |allowed| allowed.differences);
+    let differences = allowed.map_or(differences, |allowed| allowed.values);
     let values: Vec<f64> = differences.iter().map(|d| d / log_change).collect();
     let trim = if values.len() < PAIRS_TO_TRIM { 0 } else { (TRIM * values.len() as f64) as usize };
     let interval = student::trimmed_mean(&values, trim)?;

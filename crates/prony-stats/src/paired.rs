@@ -38,7 +38,7 @@ pub fn compare_at_speed(metric: &str, pairs: &[(f64, f64)], pieces: &[(f64, f64)
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| b.ln() - a.ln()).collect();
     let allowed = speed::allow_for(&differences, pieces);
     let by_speed = allowed.as_ref().map(|allowed| allowed.explained);
-    let differences = allowed.map_or(differences, |allowed| allowed.differences);
+    let differences = allowed.map_or(differences, |allowed| allowed.values);
     let interval = student::mean(&differences)?;
     let geometric_mean = |logs: f64| (logs / pairs.len() as f64).exp();
     Some(Effect {

@@ -132,6 +132,8 @@ pub struct Observation {
     /// Open loop: for each metric of the objective ln(measured / limit), above 0 when it broke, always in the same order.
     /// Minus infinity is a share of 0. A metric that could not be measured is NaN: then only `good` counts.
     pub margins: Vec<f64>,
+    /// What a piece of the yardstick's work took meanwhile on the CPUs of the stack, in microseconds; none when it was not timed.
+    pub piece_us: Option<f64>,
     /// Whether it may count.
     pub validity: Validity,
 }
@@ -162,6 +164,21 @@ impl Interval {
     pub fn holds(&self, per_s: f64) -> bool {
         self.low_per_s <= per_s && per_s <= self.high_per_s
     }
+}
+
+/// Saturation as it would be if the machine had kept one speed during all trials: the mean of theirs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OneSpeed {
+    /// The answer without what the machine's own speed did to the trials.
+    pub interval: Interval,
+    /// That speed, as the microseconds that a piece of the yardstick's work takes at it.
+    pub piece_us: f64,
+    /// Standard deviation of the logarithm of that time over the trials.
+    pub moved: f64,
+    /// Logarithm of the rate per logarithm of that time: -1 where throughput goes with the speed of the yardstick.
+    pub slope: f64,
+    /// Share of the spread of the trials (variance of their logarithms) that goes with the speed.
+    pub explained: f64,
 }
 
 /// Why a goal has no further trial.
@@ -205,6 +222,8 @@ pub struct Answer {
 pub struct Found {
     /// Most good requests per second.
     pub saturation: Answer,
+    /// The same at one speed of the machine; none where that hardly moved, was not measured, or with fewer than 6 trials.
+    pub at_one_speed: Option<OneSpeed>,
     /// Most requests per second within the objective; none without an objective.
     pub within_slo: Option<Answer>,
     /// Which metric of the objective (by its place in `Observation::margins`) is the worst near the border.
@@ -269,6 +288,7 @@ impl Search {
         let limited = seen.iter().filter(|o| o.validity == Validity::GeneratorLimited).map(|o| o.good_per_s);
         Found {
             saturation,
+            at_one_speed: saturation::at_one_speed(seen),
             within_slo: objective.map(|step| self.within_slo(seen, saturation.end == End::Open, &step)),
             binding: objective::binding(seen),
             at_least_per_s: limited.filter(|rate| rate.is_finite()).reduce(f64::max),

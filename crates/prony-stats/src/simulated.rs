@@ -224,6 +224,7 @@ impl Session {
             good_per_s,
             good: margin.map(|m| m <= 0.0),
             margins: margin.into_iter().collect(),
+            piece_us: None,
             validity,
         }
     }

@@ -1,8 +1,9 @@
-//! What the machine's own speed did to pairs of trials, taken out of their differences.
+//! What the machine's own speed did to trials, taken out of them.
 //!
-//! Partners in a pair run one after the other, and on a shared machine the second may meet another speed than the first. A piece of work
-//! that nothing of the stack touches was timed meanwhile; what goes with it in the differences is the machine, the rest is what was
-//! turned. Invariant: whether anything is taken out depends on the speeds alone, never on the differences; so the intervals keep their promise.
+//! Partners in a pair run one after the other, and on a shared machine the second may meet another speed than the first; so may repeats of
+//! one trial. A piece of work that nothing of the stack touches was timed meanwhile; what goes with it is the machine, the rest is the stack,
+//! or what was turned. Invariant: whether anything is taken out depends on the speeds alone, never on what was measured; so the intervals
+//! keep their promise.
 
 use crate::student;
 
@@ -13,16 +14,32 @@ const MOVED_MIN: f64 = 0.03;
 /// another speed by chance is where the plain interval is wrong, and leaving these cases to it would double its errors (seen: the
 /// test below covers 89 % then).
 const TURNED_P: f64 = 0.001;
-/// Fewer pairs cannot tell a relation from chance. A guess.
-const PAIRS_MIN: usize = 6;
+/// Fewer trials or pairs cannot tell a relation from chance. A guess.
+pub(crate) const VALUES_MIN: usize = 6;
 
-/// The differences of pairs without what the machine's speed did to them.
+/// Logarithms, or differences of them, without what the machine's speed did to them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Allowed {
-    /// One per pair, in order. They spread so much that the usual interval of their mean has the right width.
-    pub(crate) differences: Vec<f64>,
-    /// Share of the spread between pairs that the speed explained; 0 when it explained none.
+    /// One per trial or pair, in order. They spread so much that the usual interval of their mean has the right width.
+    pub(crate) values: Vec<f64>,
+    /// Share of the spread that the speed explained; 0 when it explained none.
     pub(crate) explained: f64,
+    /// By how much a value rises with the logarithm of what a piece took.
+    pub(crate) slope: f64,
+}
+
+/// Takes the machine's speed out of repeats of one trial: what each would have shown at the mean speed of all. `values` are logarithms of
+/// rates, `pieces` what a piece of work took in each trial, in any unit. None when there are fewer than `least` (at least 3), when a piece
+/// was not timed, or when the speed hardly moved.
+pub(crate) fn at_one_speed(values: &[f64], pieces: &[f64], least: usize) -> Option<Allowed> {
+    let timed = |piece: &f64| *piece > 0.0 && piece.is_finite();
+    if values.len() < least.max(3) || pieces.len() != values.len() || !pieces.iter().all(timed) {
+        return None;
+    }
+    let logs: Vec<f64> = pieces.iter().map(|piece| piece.ln()).collect();
+    let (mean, variance) = student::moments(&logs)?;
+    let speeds: Vec<f64> = logs.iter().map(|piece| piece - mean).collect();
+    if variance.sqrt() < MOVED_MIN { None } else { without(values, &speeds) }
 }
 
 /// Takes the machine's speed out of differences of logarithms. `pieces`: what a piece of work took in both trials of each pair, in
@@ -36,7 +53,7 @@ pub(crate) struct Allowed {
 /// intercept is s^2 (1/n + mean(x)^2 / Sxx) with n - 2 degrees of freedom (Draper, Smith 1998, "Applied regression analysis", 1.4).
 pub(crate) fn allow_for(differences: &[f64], pieces: &[(f64, f64)]) -> Option<Allowed> {
     let timed = |(a, b): &(f64, f64)| *a > 0.0 && *b > 0.0 && a.is_finite() && b.is_finite();
-    if differences.len() < PAIRS_MIN || pieces.len() != differences.len() || !pieces.iter().all(timed) {
+    if differences.len() < VALUES_MIN || pieces.len() != differences.len() || !pieces.iter().all(timed) {
         return None;
     }
     let speeds: Vec<f64> = pieces.iter().map(|(a, b)| (b / a).ln()).collect();
@@ -46,16 +63,23 @@ pub(crate) fn allow_for(differences: &[f64], pieces: &[(f64, f64)]) -> Option<Al
     if moved < MOVED_MIN || student::two_sided_p(turned, moved / n.sqrt(), n - 1.0) < TURNED_P {
         return None;
     }
-    let slope = slope(&speeds, differences)?;
-    let left: Vec<f64> = differences.iter().zip(&speeds).map(|(d, x)| d - slope * x).collect();
-    let ((_, spread), (middle, left_over)) = (student::moments(differences)?, student::moments(&left)?);
+    without(differences, &speeds)
+}
+
+/// The values without what goes with the speeds, which are 0 where nothing is to be taken out. See [`allow_for`].
+fn without(values: &[f64], speeds: &[f64]) -> Option<Allowed> {
+    let n = speeds.len() as f64;
+    let (turned, variance) = student::moments(speeds)?;
+    let slope = slope(speeds, values)?;
+    let left: Vec<f64> = values.iter().zip(speeds).map(|(d, x)| d - slope * x).collect();
+    let ((_, spread), (middle, left_over)) = (student::moments(values)?, student::moments(&left)?);
     let explained = if spread > 0.0 { (1.0 - left_over / spread).max(0.0) } else { 0.0 };
     let by_degrees =
         student::quantile(student::TWO_SIDED_95, n - 2.0) / student::quantile(student::TWO_SIDED_95, n - 1.0);
     let by_intercept = (n - 1.0) / (n - 2.0) * (1.0 + n * turned * turned / (variance * (n - 1.0)));
     let wider = by_degrees * by_intercept.sqrt();
-    let differences = left.into_iter().map(|d| middle + (d - middle) * wider).collect();
-    Some(Allowed { differences, explained })
+    let values = left.into_iter().map(|d| middle + (d - middle) * wider).collect();
+    Some(Allowed { values, explained, slope })
 }
 
 /// The median of the slopes between any two points; none when no two differ in x.
@@ -92,7 +116,7 @@ mod tests {
         for seed in 0..1000 {
             let (differences, pieces) = planted(seed, 10, 0.05, 0.1, 0.02);
             let plain = student::mean(&differences).unwrap();
-            let allowed = allow_for(&differences, &pieces).map(|a| a.differences);
+            let allowed = allow_for(&differences, &pieces).map(|a| a.values);
             used += u32::from(allowed.is_some());
             let found = student::mean(allowed.as_ref().unwrap_or(&differences)).unwrap();
             narrower += u32::from(found.high - found.low < (plain.high - plain.low) / 2.0);
@@ -101,7 +125,7 @@ mod tests {
         for (speed, own) in [(0.1, 0.02), (0.1, 0.1), (0.1, 0.2), (0.03, 0.1), (0.0, 0.1)] {
             let holds = |seed: &u64| {
                 let (differences, pieces) = planted(*seed, 10, 0.05, speed, own);
-                let allowed = allow_for(&differences, &pieces).map(|a| a.differences);
+                let allowed = allow_for(&differences, &pieces).map(|a| a.values);
                 let found = student::mean(allowed.as_ref().unwrap_or(&differences)).unwrap();
                 found.low <= 0.05 && 0.05 <= found.high
             };
@@ -157,7 +181,7 @@ mod tests {
             let swapped: Vec<(f64, f64)> = pieces.iter().map(|(a, b)| (*b, *a)).collect();
             match (allow_for(&differences, &pieces), allow_for(&back, &swapped)) {
                 (Some(one), Some(two)) => {
-                    for (a, b) in one.differences.iter().zip(&two.differences) {
+                    for (a, b) in one.values.iter().zip(&two.values) {
                         prop_assert!((a + b).abs() < 1e-9);
                     }
                 }

@@ -208,12 +208,30 @@ fn number(value: &Value, path: &str) -> anyhow::Result<f64> {
     value.pointer(path).and_then(Value::as_f64).with_context(|| format!("prony told no {path}"))
 }
 
-/// What one search found: lower end, estimate and upper end of both answers, per second.
+/// What one search found: lower end, estimate and upper end of its answers, per second.
 struct Searched {
     saturation: [f64; 3],
     within: [f64; 3],
+    /// Saturation at one speed of the machine, where that moved.
+    at_one_speed: Option<AtOneSpeed>,
     trials: f64,
     seconds: f64,
+}
+
+/// Saturation without what the machine's own speed did during one search.
+#[derive(Clone, Copy)]
+struct AtOneSpeed {
+    ends: [f64; 3],
+    /// What a piece of the yardstick's work took, and what throughput does with its logarithm.
+    piece_us: f64,
+    slope: f64,
+}
+
+impl AtOneSpeed {
+    /// What the search would have found where a piece takes `piece_us`, with the slope of all searches.
+    fn moved_to(self, piece_us: f64, slope: f64) -> [f64; 3] {
+        self.ends.map(|rate| rate * (piece_us / self.piece_us).powf(slope))
+    }
 }
 
 impl Searched {
@@ -222,9 +240,13 @@ impl Searched {
             let end = |name: &str| number(found, &format!("/{answer}/{name}_per_s"));
             Ok([end("low")?, end("estimate")?, end("high")?])
         };
+        let one = |name: &str| number(found, &format!("/at_one_speed/{name}"));
+        let at_one_speed = ends("at_one_speed")
+            .and_then(|ends| Ok(AtOneSpeed { ends, piece_us: one("piece_us")?, slope: one("slope")? }));
         Ok(Self {
             saturation: ends("saturation")?,
             within: ends("within_slo")?,
+            at_one_speed: at_one_speed.ok(),
             trials: number(found, "/trials")?,
             seconds: number(found, "/spent_s")?,
         })
@@ -274,10 +296,20 @@ fn searched(searches: &[anyhow::Result<Searched>], holder: Holder, machine: &Mac
          |---|--:|--:|--:|--:|---|--:|---|---|\n",
         machine.conditions()
     );
-    text += &answers("limit", times, &found, |s| s.saturation);
-    text += &answers("limit within p99 of 20 ms", times, &found, |s| s.within);
-    text += &format!("\nMedian of trials in all: {:.0}, in {:.0} s.\n", middle(|s| s.trials), middle(|s| s.seconds));
-    text
+    text += &answers("limit", times, &found.iter().map(|s| s.saturation).collect::<Vec<_>>());
+    let one: Vec<AtOneSpeed> = found.iter().filter_map(|s| s.at_one_speed).collect();
+    let of_one = |of: fn(&AtOneSpeed) -> f64| median(&one.iter().map(of).collect::<Vec<_>>());
+    if let (Some(piece_us), Some(slope)) = (of_one(|o| o.piece_us), of_one(|o| o.slope)) {
+        let moved: Vec<[f64; 3]> = one.iter().map(|o| o.moved_to(piece_us, slope)).collect();
+        text += &answers(&format!("limit, where a piece of the yardstick takes {piece_us:.1} us"), times, &moved);
+    }
+    text += &answers("limit within p99 of 20 ms", times, &found.iter().map(|s| s.within).collect::<Vec<_>>());
+    text += &format!("\nMedian of trials in all: {:.0}, in {:.0} s.", middle(|s| s.trials), middle(|s| s.seconds));
+    if !one.is_empty() {
+        text += " Second line: what each search says of the limit at one speed of the machine, moved to the speed of the median search by the \
+                 median of the slopes that the searches found among their own trials.";
+    }
+    text + "\n"
 }
 
 fn found_again(planted: &[(f64, Vec<Compared>)], holder: Holder, times: u32, machine: &Machine) -> String {
@@ -303,8 +335,7 @@ fn found_again(planted: &[(f64, Vec<Compared>)], holder: Holder, times: u32, mac
     text
 }
 
-fn answers(name: &str, times: usize, found: &[&Searched], of: fn(&Searched) -> [f64; 3]) -> String {
-    let all: Vec<[f64; 3]> = found.iter().map(|s| of(s)).collect();
+fn answers(name: &str, times: usize, all: &[[f64; 3]]) -> String {
     if all.is_empty() {
         return format!("| {name} | {times} | {times} |  |  |  |  |  | **no** |\n");
     }
@@ -370,17 +401,29 @@ mod tests {
 
     #[test]
     fn intervals_that_do_not_overlap_are_counted() {
-        let at = |middle: f64| {
-            let answer = [middle - 10.0, middle, middle + 10.0];
-            Searched { saturation: answer, within: answer, trials: 30.0, seconds: 150.0 }
-        };
+        let at = |middle: f64| [middle - 10.0, middle, middle + 10.0];
         let (first, near, far) = (at(1000.0), at(1005.0), at(1023.0));
-        let line = answers("limit", 2, &[&first, &near], |s| s.saturation);
+        let line = answers("limit", 2, &[first, near]);
         assert!(line.contains("| all |") && line.ends_with("| yes |\n"), "{line}");
-        let line = answers("limit", 3, &[&first, &near, &far], |s| s.saturation);
+        let line = answers("limit", 3, &[first, near, far]);
         assert!(line.contains("2 of 3 pairs") && line.ends_with("| **no** |\n"), "{line}");
-        let line = answers("limit", 3, &[&first, &near], |s| s.saturation);
+        let line = answers("limit", 3, &[first, near]);
         assert!(line.starts_with("| limit | 3 | 1 |") && line.ends_with("| **no** |\n"), "one had no answer: {line}");
+    }
+
+    #[test]
+    fn searches_at_other_speeds_are_moved_to_one() {
+        let one = |rate: f64, piece_us: f64| AtOneSpeed { ends: [0.9 * rate, rate, 1.1 * rate], piece_us, slope: -2.0 };
+        let moved = one(1600.0, 50.0).moved_to(100.0, -2.0);
+        assert!(moved.iter().zip([360.0, 400.0, 440.0]).all(|(a, b)| (a - b).abs() < 1e-9), "{moved:?}");
+        let answer = |rate: f64| serde_json::json!({ "low_per_s": rate, "estimate_per_s": rate, "high_per_s": rate });
+        let mut limit = serde_json::json!({
+            "saturation": answer(1.0), "within_slo": answer(1.0), "trials": 30, "spent_s": 151.0, "at_one_speed": answer(2.0)
+        });
+        limit["at_one_speed"]["piece_us"] = 80.into();
+        assert!(Searched::of(&limit).unwrap().at_one_speed.is_none(), "without a slope it cannot be moved");
+        limit["at_one_speed"]["slope"] = (-1.5).into();
+        assert_eq!(Searched::of(&limit).unwrap().at_one_speed.map(|o| (o.ends, o.slope)), Some(([2.0; 3], -1.5)));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::number::{self, NONE};
 use prony_model::limit::{
-    AxisAnswer, AxisPoint, Bounded, KneePoint, LimitAnswer, LimitReport, LimitStep, LimitVerdict, LoadPoint, Overload,
-    TestedLoad, UslFit,
+    AtOneSpeed, AxisAnswer, AxisPoint, Bounded, KneePoint, LimitAnswer, LimitReport, LimitStep, LimitVerdict,
+    LoadPoint, Overload, TestedLoad, UslFit,
 };
 use prony_model::run::Run;
 use prony_model::threshold::{Measure, Threshold};
@@ -222,6 +222,7 @@ fn notes(found: &LimitReport) -> Vec<LimitNote> {
     if let Some(binding) = found.binding.as_ref().filter(|_| found.within_slo.is_some()) {
         out.push(note("breaks first", binding.clone(), Tone::Plain));
     }
+    out.extend(found.at_one_speed.as_ref().map(|one| note("at one speed", of_one_speed(one), Tone::Plain)));
     if found.axis.is_none() && !found.curve.is_empty() {
         let knee = found.knee.as_ref().map_or(
             "no knee: throughput grows to its end in a straight line, or the noise hides where it bends".to_string(),
@@ -247,6 +248,17 @@ fn notes(found: &LimitReport) -> Vec<LimitNote> {
         out.push(note("left out", of_left_out(found), Tone::Warn));
     }
     out
+}
+
+fn of_one_speed(one: &AtOneSpeed) -> String {
+    format!(
+        "{}/s ({} to {}): the machine's own speed moved by {} between these trials, and {} of their spread went with it",
+        number::rate(one.estimate_per_s),
+        number::rate(one.low_per_s),
+        number::rate(one.high_per_s),
+        number::percent(one.moved),
+        number::percent(one.explained)
+    )
 }
 
 fn of_knee(knee: &KneePoint) -> String {

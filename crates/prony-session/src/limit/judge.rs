@@ -3,7 +3,7 @@
 //! Pure. Invariant: a trial in which the stack fell behind the schedule is a trial that failed, not one that is not valid.
 
 use prony_model::threshold::{Comparison, Threshold, ThresholdResult};
-use prony_model::{LoadResult, Trial};
+use prony_model::{LoadResult, Run, Trial};
 use prony_stats::evaluate;
 use prony_stats::search::{Observation, Probe, Validity};
 
@@ -66,8 +66,8 @@ pub(super) fn why_left_out(trial: &Trial) -> String {
     if reasons.is_empty() { "it was interrupted".to_string() } else { reasons.join("; ") }
 }
 
-/// What the search is told of a trial.
-pub(super) fn observation(probe: Probe, trial: &Trial, slo: &[Threshold], spent_s: f64) -> Observation {
+/// What the search is told of a trial of a run.
+pub(super) fn observation(probe: Probe, run: &Run, trial: &Trial, slo: &[Threshold], spent_s: f64) -> Observation {
     let result = &trial.result;
     let open = trial.plan.is_open_loop();
     let seen = if open { evaluate(slo, result) } else { Vec::new() };
@@ -75,7 +75,16 @@ pub(super) fn observation(probe: Probe, trial: &Trial, slo: &[Threshold], spent_
     let good = open.then(|| missing <= MISSING_MAX && seen.iter().all(|threshold| threshold.held));
     let schedule = open.then(|| (missing / MISSING_MAX).ln());
     let margins = seen.iter().map(margin).chain(schedule).collect();
-    Observation { probe, spent_s, good_per_s: result.good_per_s, good, margins, validity: validity(trial, slo) }
+    let piece_us = run.piece_us_of_path(trial.window);
+    Observation {
+        probe,
+        spent_s,
+        good_per_s: result.good_per_s,
+        good,
+        margins,
+        piece_us,
+        validity: validity(trial, slo),
+    }
 }
 
 fn missing_share(result: &LoadResult) -> f64 {
@@ -162,18 +171,18 @@ mod tests {
             ["errors<0.1%", "rate>=500", "count==1000", "errors==0%"].map(|t| t.parse().unwrap()).into();
         let probe = Probe { load: Load::Rate(Rate(1000.0)), seconds: 1.0, why: Why::Border, again: false };
         let mut open = trial(Some(1000.0), vec![]);
-        let seen = observation(probe, &open, &slo, 1.5);
+        let seen = observation(probe, &Run::default(), &open, &slo, 1.5);
         assert_eq!((seen.good, seen.margins.len()), (Some(false), 5));
         let errors = 2.0 / 1002.0;
         assert!((seen.margins[0] - (errors / 0.001f64).ln()).abs() < 1e-9, "{:?}", seen.margins);
         assert!((seen.margins[1] - 0.5f64.ln()).abs() < 1e-9);
         assert_eq!(seen.margins[2..], [f64::NEG_INFINITY, f64::INFINITY, f64::NEG_INFINITY]);
         open.result.errors = ErrorCounts::default();
-        let seen = observation(probe, &open, &slo, 1.5);
+        let seen = observation(probe, &Run::default(), &open, &slo, 1.5);
         assert_eq!((seen.good, seen.margins[0], seen.margins[3]), (Some(true), f64::NEG_INFINITY, f64::NEG_INFINITY));
         open.result.sent = 990;
-        let seen = observation(probe, &open, &slo, 1.5);
+        let seen = observation(probe, &Run::default(), &open, &slo, 1.5);
         assert!(seen.good == Some(false) && seen.margins[4] > 0.0, "the schedule was not kept");
-        assert_eq!(observation(probe, &trial(None, vec![]), &slo, 1.5).good, None);
+        assert_eq!(observation(probe, &Run::default(), &trial(None, vec![]), &slo, 1.5).good, None);
     }
 }

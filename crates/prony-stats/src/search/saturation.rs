@@ -5,10 +5,10 @@
 
 use super::location::{self, Location};
 use super::{
-    Answer, CONFIDENCE, End, Interval, Load, OVERHEAD_S, Observation, Options, Probe, Search, Step, Validity, Why,
-    answer, last_of_objective,
+    Answer, CONFIDENCE, End, Interval, Load, OVERHEAD_S, Observation, OneSpeed, Options, Probe, Search, Step, Validity,
+    Why, answer, last_of_objective,
 };
-use crate::student;
+use crate::{speed, student};
 use std::collections::BTreeMap;
 
 /// Throughput of two rungs is the same when twice the connections bring less than this more. A guess: about two standard
@@ -23,6 +23,11 @@ const REPEATS_AFTER: usize = 2;
 const REPEATS_TO_CLIMB: usize = 3;
 /// So many trials at a rung that are not steady, if they are at least half of those there, and the next best rung is tried. A guess.
 const RESTLESS: usize = 2;
+/// Share of the spread between rungs that must go with the machine's speed before that is taken out of them. A guess: in a ladder that
+/// really climbs, chance makes it less.
+const EXPLAINED_MIN: f64 = 0.5;
+/// Of so many rungs. A guess: a slope through three points is any.
+const RUNGS_MIN: usize = 4;
 /// Share of the budget that saturation may use when an objective follows.
 const SHARE_WITH_SLO: f64 = 0.5;
 
@@ -45,14 +50,7 @@ impl Search {
             Step::Done(end) => end,
         };
         let at = place(seen).map(Load::Connections);
-        let interval = location(seen).map(|found| Interval {
-            low_per_s: found.low().exp(),
-            estimate_per_s: found.center.exp(),
-            high_per_s: found.high().exp(),
-            confidence: CONFIDENCE,
-            at,
-        });
-        answer(seen, GOAL, interval, end)
+        answer(seen, GOAL, location(seen).map(|found| interval(found, at)), end)
     }
 
     /// Saturation once more, when the objective is done.
@@ -121,10 +119,13 @@ fn connections_of(observation: &Observation) -> Option<u32> {
     }
 }
 
+fn valid(seen: &[Observation], connections: u32) -> impl Iterator<Item = &Observation> {
+    let here = move |o: &&Observation| o.probe.why == Why::Saturation && connections_of(o) == Some(connections);
+    seen.iter().filter(here).filter(|o| o.validity == Validity::Valid && usable(o.good_per_s))
+}
+
 fn valid_per_s(seen: &[Observation], connections: u32) -> Vec<f64> {
-    let here = |o: &&Observation| o.probe.why == Why::Saturation && connections_of(o) == Some(connections);
-    let valid = seen.iter().filter(here).filter(|o| o.validity == Validity::Valid);
-    valid.map(|o| o.good_per_s).filter(|rate| usable(*rate)).collect()
+    valid(seen, connections).map(|o| o.good_per_s).collect()
 }
 
 fn repeats(seen: &[Observation], connections: u32) -> Vec<f64> {
@@ -133,6 +134,33 @@ fn repeats(seen: &[Observation], connections: u32) -> Vec<f64> {
 
 fn location(seen: &[Observation]) -> Option<Location> {
     location::locate(&repeats(seen, place(seen)?))
+}
+
+fn interval(found: Location, at: Option<Load>) -> Interval {
+    Interval {
+        low_per_s: found.low().exp(),
+        estimate_per_s: found.center.exp(),
+        high_per_s: found.high().exp(),
+        confidence: CONFIDENCE,
+        at,
+    }
+}
+
+/// The repeated trials at the place of the answer, all as if the machine had kept the mean of their speeds.
+pub(super) fn at_one_speed(seen: &[Observation]) -> Option<OneSpeed> {
+    let connections = place(seen)?;
+    let pieces: Option<Vec<f64>> = valid(seen, connections).map(|o| o.piece_us).collect();
+    let pieces = pieces?;
+    let allowed = speed::at_one_speed(&repeats(seen, connections), &pieces, speed::VALUES_MIN)?;
+    let found = location::locate(&allowed.values)?;
+    let (mean, variance) = student::moments(&pieces.iter().map(|piece| piece.ln()).collect::<Vec<f64>>())?;
+    Some(OneSpeed {
+        interval: interval(found, Some(Load::Connections(connections))),
+        piece_us: mean.exp(),
+        moved: variance.sqrt(),
+        slope: allowed.slope,
+        explained: allowed.explained,
+    })
 }
 
 enum Rung {
@@ -240,18 +268,25 @@ fn middle(rates: &BTreeMap<u32, f64>, low: u32, high: u32, wanted: &dyn Fn(u32) 
     inner.filter(|i| wanted(list[*i].0)).max_by(|a, b| smooth(*a).total_cmp(&smooth(*b))).map(|i| list[i].0)
 }
 
-/// Rate of each rung that was tried: of its valid trials the last, 0 when it has none.
+/// Rate of each rung that was tried: of its valid trials the last, 0 when it has none. Where most of what differs between rungs went with
+/// the machine's own speed, it is taken out: the rung on which the machine happened to be fast is not the best one.
 fn ladder(seen: &[Observation]) -> BTreeMap<u32, f64> {
-    let mut rates = BTreeMap::new();
+    let mut last: BTreeMap<u32, Option<&Observation>> = BTreeMap::new();
     for observation in seen.iter().filter(|o| o.probe.why == Why::Ladder) {
-        let Load::Connections(connections) = observation.probe.load else { continue };
+        let Some(connections) = connections_of(observation) else { continue };
         let counts = observation.validity == Validity::Valid && usable(observation.good_per_s);
-        let rate: &mut f64 = rates.entry(connections).or_default();
-        if counts {
-            *rate = observation.good_per_s;
-        }
+        let known = last.entry(connections).or_default();
+        *known = Some(observation).filter(|_| counts).or(*known);
     }
-    rates
+    let valid: Vec<&Observation> = last.values().copied().flatten().collect();
+    let logs: Vec<f64> = valid.iter().map(|o| o.good_per_s.ln()).collect();
+    let pieces: Option<Vec<f64>> = valid.iter().map(|o| o.piece_us).collect();
+    let allowed = pieces.and_then(|pieces| speed::at_one_speed(&logs, &pieces, RUNGS_MIN));
+    let allowed = allowed.filter(|allowed| allowed.slope < 0.0 && allowed.explained > EXPLAINED_MIN);
+    let mut rates = allowed.map_or(logs, |allowed| allowed.values).into_iter().map(f64::exp);
+    last.into_iter()
+        .map(|(connections, trial)| (connections, trial.and_then(|_| rates.next()).unwrap_or(0.0)))
+        .collect()
 }
 
 fn limited(seen: &[Observation]) -> bool {

@@ -32,7 +32,20 @@ impl Server {
             }
         };
         let good = margins.last().map(|m| *m <= 0.0);
-        Observation { probe, spent_s: probe.seconds + 1.0, good_per_s, good, margins, validity: Validity::Valid }
+        let (spent_s, validity) = (probe.seconds + 1.0, Validity::Valid);
+        Observation { probe, spent_s, good_per_s, good, margins, piece_us: None, validity }
+    }
+}
+
+/// The server on a machine whose own speed moves by `moved` (standard deviation of its logarithm) from trial to trial. A piece of work
+/// slows down by half as much as the server, and its time is known to 1 %.
+fn on_a_moving_machine(mut server: Server, moved: f64, seed: u64) -> impl FnMut(usize, Probe) -> Observation {
+    let mut random = Random::new(seed);
+    move |_, probe| {
+        let speed = random.normal(0.0, moved);
+        let piece_us = Some(80.0 * (random.normal(0.0, 0.01) - speed / 2.0).exp());
+        let seen = server.run(probe);
+        Observation { good_per_s: seen.good_per_s * speed.exp(), piece_us, ..seen }
     }
 }
 
@@ -276,6 +289,58 @@ fn any_number() -> impl Strategy<Value = f64> {
     prop_oneof![proptest::sample::select(odd.to_vec()), 1.0f64..20_000.0, -3.0f64..3.0]
 }
 
+#[test]
+fn at_one_speed_of_the_machine_the_limit_is_known_better() {
+    let (mut told, mut covered, mut narrower) = (0, 0, 0);
+    for seed in 0..200 {
+        let server = Server { random: Random::new(seed), ..Server::new(0.01) };
+        let (found, _) = search(Options::new(64, false), on_a_moving_machine(server, 0.1, seed));
+        // A search that ended by chance after five repeats says nothing of it.
+        let Some(one) = found.at_one_speed else { continue };
+        let plain = found.saturation.interval.unwrap();
+        told += 1;
+        narrower += u32::from(one.interval.width() < plain.width() / 2.0);
+        // What the server carries at the speed at which a piece takes so long.
+        let truth = 10_000.0 * (80.0 / one.piece_us).powi(2);
+        covered += u32::from(one.interval.low_per_s * 0.99 <= truth && truth <= one.interval.high_per_s * 1.01);
+    }
+    assert!(told >= 180 && covered * 100 >= told * 93 && narrower * 100 >= told * 90, "{told}: {covered}, {narrower}");
+}
+
+#[test]
+fn a_machine_that_keeps_its_speed_or_is_not_timed_has_no_second_answer() {
+    let (found, _) = search(Options::new(64, false), on_a_moving_machine(Server::new(0.05), 0.005, 1));
+    assert_eq!(found.at_one_speed, None);
+    let (found, _) = search(Options::new(64, false), |_, probe| Server::new(0.1).run(probe));
+    assert_eq!(found.at_one_speed, None);
+}
+
+/// Throughput sinks by a tenth with each doubling beyond 64 connections, on a machine whose speed moves by more.
+#[test]
+fn the_ladder_is_not_led_by_the_speed_of_the_machine() {
+    let right = |timed: bool| {
+        let is_right = |seed: &u64| {
+            let mut run = on_a_moving_machine(Server { random: Random::new(*seed), ..Server::new(0.01) }, 0.15, *seed);
+            let (search, mut seen) = (Search::new(Options::new(64, false)), Vec::new());
+            let place = loop {
+                let probe = search.next(&seen).unwrap();
+                let Load::Connections(n) = probe.load else { unreachable!("no rate without an objective") };
+                if probe.why != Why::Ladder {
+                    break n;
+                }
+                let one = run(seen.len(), probe);
+                let sunk = 0.9f64.powf((f64::from(n) / 64.0).log2().max(0.0));
+                let piece_us = one.piece_us.filter(|_| timed);
+                seen.push(Observation { good_per_s: one.good_per_s * sunk, piece_us, ..one });
+            };
+            (16..=64).contains(&place)
+        };
+        (0..200).filter(is_right).count()
+    };
+    let (wrong_timed, wrong_untimed) = (200 - right(true), 200 - right(false));
+    assert!(3 * wrong_timed <= 2 * wrong_untimed, "{wrong_timed} and {wrong_untimed} of 200");
+}
+
 fn any_observation() -> impl Strategy<Value = Observation> {
     let load = prop_oneof![(0u32..300).prop_map(Load::Connections), any_number().prop_map(|r| Load::Rate(Rate(r)))];
     let whys = [Why::Ladder, Why::Saturation, Why::Bracket, Why::Border, Why::Confirm];
@@ -283,14 +348,16 @@ fn any_observation() -> impl Strategy<Value = Observation> {
     let probe = (load, any_number(), proptest::sample::select(whys.to_vec()), any::<bool>())
         .prop_map(|(load, seconds, why, again)| Probe { load, seconds, why, again });
     let margins = proptest::collection::vec(any_number(), 0..3);
-    let shown =
-        (any_number(), any_number(), any::<Option<bool>>(), margins, proptest::sample::select(validities.to_vec()));
-    (probe, shown).prop_map(|(probe, (spent_s, good_per_s, good, margins, validity))| Observation {
+    let piece_us = proptest::option::of(any_number());
+    let validity = proptest::sample::select(validities.to_vec());
+    let shown = (any_number(), any_number(), any::<Option<bool>>(), margins, piece_us, validity);
+    (probe, shown).prop_map(|(probe, (spent_s, good_per_s, good, margins, piece_us, validity))| Observation {
         probe,
         spent_s,
         good_per_s,
         good,
         margins,
+        piece_us,
         validity,
     })
 }
@@ -352,6 +419,7 @@ proptest! {
             good_per_s: 1000.0 * random.uniform(),
             good: Some(random.below(2) == 0),
             margins: vec![random.normal(0.0, 1.0)],
+            piece_us: Some(80.0 * random.uniform()),
             validity: if random.below(5) == 0 { Validity::Unsteady } else { Validity::Valid },
         });
         prop_assert!(found.seconds <= budget_s);

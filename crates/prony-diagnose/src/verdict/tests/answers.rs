@@ -18,6 +18,16 @@ fn a_rate_at_random_is_held_when_what_came_due_was_served() {
 }
 
 #[test]
+fn full_cpus_are_no_room_whatever_slowing_them_told() {
+    let mut run = Lab { x: [4_000.0, 8_000.0, 9_400.0], ..Lab::healthy() }.run();
+    answered(&mut run, (0.36, -0.01, 0.73), (0.59, -0.14, 1.32));
+    let verdict = diagnose(&run).verdict;
+    assert_eq!(verdict.cause, "inconclusive", "{verdict:#?}");
+    let said = "throughput followed them by 0.36 (-0.01 to 0.73)";
+    assert!(verdict.summary.contains(said), "{}", verdict.summary);
+}
+
+#[test]
 fn more_connections_bring_no_more_than_what_fills_the_cpus() {
     let answer = |user: f64, elasticity: (f64, f64, f64)| {
         let lab = Lab::healthy().throughput(6_000.0).cpu("0", user, 0.2, 0.1).cpu("1", user, 0.2, 0.1);
