@@ -232,6 +232,25 @@ mod tests {
     }
 
     #[test]
+    fn trials_of_a_scenario_go_on_where_the_one_before_ended() {
+        let stack = "entry = \"http://x/\"\n[[workload.step]]\npath = \"/once\"\n[[workload.step]]\npath = \"/on\"\nrepeat = 1000000\n";
+        let script = Some(prony_model::Stack::parse("x.toml", stack).unwrap().workload.script());
+        let plan = LoadPlan {
+            connections: 2,
+            warmup: prony_model::Nanos(0),
+            requests_max: Some(50),
+            script,
+            ..LoadPlan::to(&format!("http://{}/", server()))
+        };
+        let agent = agent(Place::Local);
+        let first_step = || match agent.call(Request::Load(Box::new(plan.clone()))) {
+            Ok(Reply::Loaded(_, result)) => result.steps[0].completed,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((first_step(), first_step()), (2, 0));
+    }
+
+    #[test]
     fn a_knob_without_its_server_is_an_error_with_the_next_step() {
         let knob = prony_model::KnobId::NginxWorkerProcesses;
         let error = agent(Place::Local).call(Request::Read(knob)).unwrap_err().to_string();

@@ -16,6 +16,7 @@ mod facts;
 mod field_tests;
 mod grounding;
 mod host_facts;
+mod link_queue;
 mod logs;
 mod plan;
 mod profile;

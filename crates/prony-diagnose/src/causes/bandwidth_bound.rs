@@ -3,7 +3,9 @@
 //! A link carries as many bits as it can.
 //!
 //! ## What it sees
-//! Bits per second on an interface against its speed, or against the rate of its token bucket.
+//! Bits per second on an interface against its speed, or against the rate of its token bucket. Where the full link is none of a host's: that
+//! half of the questions and answers on a host's links are on their way for milliseconds, though the shortest round trip is short, no CPU is
+//! full and more connections bring nothing.
 //!
 //! ## Why it limits
 //! Answers queue at the link; CPUs have room.
@@ -20,8 +22,10 @@
 //! ## References
 //! tc-tbf(8); Performance Co-Pilot pmieconf warns at 85 %.
 
+use super::packet_loss::loss_ratio;
 use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_until_full, knob, ruled_out};
 use crate::facts::{Fact, Hop};
+use crate::link_queue;
 use prony_model::metric::{
     IF_RX_BYTES, IF_SPEED, IF_TX_BYTES, QDISC_BACKLOG, QDISC_DROPS, QDISC_OVERLIMITS, QDISC_RATE,
 };
@@ -41,6 +45,8 @@ pub(super) const CAUSE: Cause = Cause {
 pub(super) const FULL_LINK: f64 = 0.85;
 /// Its origin.
 const ORIGIN: &str = "cited: Performance Co-Pilot pmieconf network.general, 85 %";
+/// Origin of the least wait on the way.
+const QUEUE_ORIGIN: &str = "guess: far above what any host takes to pass a packet on";
 
 /// How many times its rate takes a token bucket out of the way. A guess: what lies behind it carries less than that.
 const OUT_OF_THE_WAY: f64 = 100.0;
@@ -59,16 +65,49 @@ struct LinkUse<'a> {
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let fullest = links(hop).into_iter().max_by(|a, b| a.fill.value.total_cmp(&b.fill.value));
-    let Some(link) = fullest else {
-        let overlimits = hop.summary(&QDISC_OVERLIMITS)?;
-        if overlimits.value + hop.at(Level::At)?.sum(&QDISC_DROPS)? > 0.0 {
-            return Err(Gap::new(QDISC_RATE.name, hop.name, "packets wait in a queue whose rate is not known"));
-        }
-        return ruled_out(&overlimits, 0.0, "definition", "links report no speed, and no packet waits in a queue");
-    };
-    if link.fill.value < FULL_LINK {
+    match fullest {
+        Some(link) if link.fill.value >= FULL_LINK => full(hop, link),
+        fullest => elsewhere(hop).map_or_else(|| not_full(hop, fullest), Finding::fires),
+    }
+}
+
+fn not_full(hop: &Hop<'_>, fullest: Option<LinkUse<'_>>) -> Result<Judgement, Gap> {
+    if let Some(link) = fullest {
         return ruled_out(&link.fill, FULL_LINK, ORIGIN, "no link is full");
     }
+    let overlimits = hop.summary(&QDISC_OVERLIMITS)?;
+    if overlimits.value + hop.at(Level::At)?.sum(&QDISC_DROPS)? > 0.0 {
+        return Err(Gap::new(QDISC_RATE.name, hop.name, "packets wait in a queue whose rate is not known"));
+    }
+    ruled_out(&overlimits, 0.0, "definition", "links report no speed, and no packet waits in a queue")
+}
+
+/// A link of the hop that is full somewhere beyond the hosts: at the port of a switch, in a shaper of the provider.
+fn elsewhere(hop: &Hop<'_>) -> Option<Finding> {
+    let wait = link_queue::at(hop)?;
+    let moved = |bytes: &'static Metric| hop.summary(bytes).ok();
+    let bytes =
+        [&IF_RX_BYTES, &IF_TX_BYTES].into_iter().filter_map(moved).max_by(|a, b| a.value.total_cmp(&b.value))?;
+    let claim = format!(
+        "{} moves {:.1} Mbit/s and no more: half of the questions and answers on its links wait there for {:.1} ms or longer",
+        hop.name,
+        bytes.value * 8.0 / 1e6,
+        wait.median_ms
+    );
+    let fact = |name: &str, value: f64| Fact { unit: "ms", ..Fact::across_levels(hop, name, value) };
+    let waited = fact("median time on the way", wait.median_ms);
+    let finding = Finding::new(waited, link_queue::WAIT_MIN_MS, QUEUE_ORIGIN, &claim, wait.share)
+        .and(Ok(fact("round trip under load", wait.round_trip_ms)), "the kernel saw packets and their acknowledgements take as long")
+        .and(Ok(fact("shortest round trip", wait.shortest_ms)), "the way itself is short")
+        .and(loss_ratio(hop), "segments sent again: a queue that is full drops")
+        .mend("find the link between the hosts that is full (port of a switch, shaper, allowance of the provider) and widen it, or send fewer bytes", None)
+        .gaining(gain_until_full(hop))
+        .tested_by(Dose::Queue)
+        .rising(Ok(bytes));
+    Some(finding)
+}
+
+fn full(hop: &Hop<'_>, link: LinkUse<'_>) -> Result<Judgement, Gap> {
     let direction = if link.sends { "sends" } else { "receives" };
     let claim =
         format!("{} {direction} {:.1} Mbit/s on {}: the link is full", hop.name, link.bits_per_s / 1e6, link.interface);
@@ -167,6 +206,16 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(0.84 * 50e6)), 0.0);
         assert!(score(CAUSE.id, "lb", &lab(0.86 * 50e6)) > 0.0);
+    }
+
+    #[test]
+    fn a_link_between_the_hosts_shows_by_its_queue() {
+        let queued = link_queue::tests::lab([37_000.0, 36_000.0]).per_second("lb", &IF_RX_BYTES, "eth0", 9.8e6);
+        let found = finding(CAUSE.id, "lb", &queued).unwrap();
+        assert!(found.score > 0.2, "{}", found.score);
+        let claim = &found.evidence[0].claim;
+        assert!(claim.starts_with("lb moves 78.4 Mbit/s and no more") && claim.contains("37.0 ms"), "{claim}");
+        assert_eq!((found.dose, score(CAUSE.id, "s1", &queued)), (Dose::Queue, 0.0));
     }
 
     proptest! {

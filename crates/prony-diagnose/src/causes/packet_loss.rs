@@ -69,7 +69,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if loss.value < LOSS {
         return ruled_out(&loss, LOSS, ORIGIN, "hardly any segment is sent again");
     }
-    let share = (sender.at(Level::At)?.retransmit_stall()? / hop.at(Level::At)?.in_flight()?).min(1.0);
+    let share = (stall(hop, &sender)? / hop.at(Level::At)?.in_flight()?).min(1.0);
     if share < SHARE_MIN {
         return ruled_out(&loss, LOSS, ORIGIN, "segments are sent again, but requests hardly wait for it");
     }
@@ -91,7 +91,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     // The caller sees the same link from its side: the end that waits longer tells the wait.
     let callers = hop.run.stack.callers(hop.name);
     let seen_by_caller = callers.iter().filter_map(|c| hop.other(c).at(Level::At).ok()?.retransmit_stall().ok());
-    let wait_s = seen_by_caller.fold(sender.at(Level::At)?.retransmit_stall()?, f64::max);
+    let wait_s = seen_by_caller.fold(stall(hop, &sender)?, f64::max);
     let timed = if a_cpu_is_full(hop) { 0.0 } else { on_the_links_of(hop) };
     let share = (wait_s / hop.at(Level::At)?.in_flight()?).max(timed).min(1.0);
     let claim = format!("{:.2} % of the segments of {} are sent again", loss.value * 100.0, sender.name);
@@ -151,8 +151,25 @@ fn on_the_links_of(hop: &Hop<'_>) -> f64 {
 /// Who sends most again on the links of the hop, itself or one that calls it, and how much.
 fn worst_sender<'a>(hop: &Hop<'a>) -> Result<(Hop<'a>, Fact), Gap> {
     let own = loss_ratio(hop)?;
-    let on_the_way = lost_on_the_way_to(hop).filter(|(_, loss)| loss.value > own.value.max(LOSS));
-    Ok(on_the_way.unwrap_or((*hop, own)))
+    let others = lost_on_the_way_to(hop).into_iter().chain(lost_on_the_way_from_callees(hop));
+    let worst = others.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value));
+    Ok(worst.filter(|(_, loss)| loss.value > own.value.max(LOSS)).unwrap_or((*hop, own)))
+}
+
+/// The callee that sends most again, where the hop has several and all of them do: what they send is lost at their common end.
+fn lost_on_the_way_from_callees<'a>(hop: &Hop<'a>) -> Option<(Hop<'a>, Fact)> {
+    let loss = |callee: Hop<'a>| Some((callee, loss_ratio(&callee).ok().filter(|loss| loss.value >= LOSS)?));
+    let all: Option<Vec<_>> = hop.callees().into_iter().map(loss).collect();
+    all.filter(|all| all.len() > 1)?.into_iter().max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value))
+}
+
+/// Seconds per second for which connections stand still because the sender, or with it others that the hop calls, send again.
+fn stall(hop: &Hop<'_>, sender: &Hop<'_>) -> Result<f64, Gap> {
+    let callees = hop.callees();
+    if callees.iter().all(|callee| callee.name != sender.name) {
+        return sender.at(Level::At)?.retransmit_stall();
+    }
+    callees.iter().map(|callee| callee.at(Level::At)?.retransmit_stall()).sum()
 }
 
 /// The caller that loses most on its way to the hop, and how much. What the hop sends arrives, so it sees nothing but
@@ -324,6 +341,14 @@ mod tests {
         assert!(score(CAUSE.id, "s1", &to_s1("10.77.0.11:80")) > 0.5);
         assert_eq!(score(CAUSE.id, "lb", &to_s1("10.77.0.11:80")), 0.0, "s1 is the far end");
         assert_eq!(score(CAUSE.id, "s2", &to_s1("10.77.0.11:80")), 0.0);
+    }
+
+    #[test]
+    fn what_all_servers_send_in_vain_is_lost_at_their_common_end() {
+        let lab = lab(80.0).per_second("s2", &TCP_RETRANSMITS, "", 80.0).per_second("lb", &TCP_RETRANSMITS, "", 0.0);
+        let found = finding(CAUSE.id, "lb", &lab).unwrap();
+        assert!((found.score - 2.0 * 80.0 * 0.2 / 64.0).abs() < 0.01, "{}", found.score);
+        assert_eq!((score(CAUSE.id, "s1", &lab), score(CAUSE.id, "s2", &lab)), (0.0, 0.0));
     }
 
     /// What lb sends to one server is lost, what that server answers is not.

@@ -21,9 +21,11 @@ impl Walks {
         let once = |script: &Script| script.feeds.values().any(|feed| feed.order == FeedOrder::Unique);
         let script = plan.script.as_ref().filter(|script| script.prepare.is_none() && !once(script));
         let actors = std::mem::take(&mut self.actors);
-        let same = script.is_some() && self.script.as_ref() == script;
+        if script.is_some() && self.script.as_ref() == script {
+            return actors;
+        }
         self.script = script.cloned();
-        if same { actors } else { Vec::new() }
+        Vec::new()
     }
 
     /// What a load left.

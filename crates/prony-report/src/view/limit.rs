@@ -13,6 +13,8 @@ use prony_model::limit::{
 use prony_model::run::Run;
 use prony_model::threshold::{Measure, Threshold};
 
+/// Share of the spread of trials from which it is said that it goes with the machine's speed. A guess: less is no reason for a wide interval.
+const EXPLAINED_SHOWN: f64 = 0.25;
 /// Reasons for leaving trials out that are named before the rest is counted.
 const LEFT_OUT_SHOWN: usize = 3;
 
@@ -222,7 +224,8 @@ fn notes(found: &LimitReport) -> Vec<LimitNote> {
     if let Some(binding) = found.binding.as_ref().filter(|_| found.within_slo.is_some()) {
         out.push(note("breaks first", binding.clone(), Tone::Plain));
     }
-    out.extend(found.at_one_speed.as_ref().map(|one| note("at one speed", of_one_speed(one), Tone::Plain)));
+    let one = found.at_one_speed.as_ref().filter(|one| one.explained >= EXPLAINED_SHOWN);
+    out.extend(one.map(|one| note("at one speed", of_one_speed(one), Tone::Plain)));
     if found.axis.is_none() && !found.curve.is_empty() {
         let knee = found.knee.as_ref().map_or(
             "no knee: throughput grows to its end in a straight line, or the noise hides where it bends".to_string(),
