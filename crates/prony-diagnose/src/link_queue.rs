@@ -5,8 +5,8 @@
 
 use crate::cause::{FLAT, concurrency_elasticity, cpu_is_full, hosts_of};
 use crate::facts::Hop;
-use prony_model::Level;
 use prony_model::metric::{CONN_MIN_RTT, CONN_OUT_RTT, SPLIT_REQUESTS, SPLIT_RESIDENCE_P50, SPLIT_UPSTREAM_P50};
+use prony_model::{Level, Trial};
 
 /// Half of the questions must be on their way for so long. A guess: far above what any host takes to pass a packet on.
 pub const WAIT_MIN_MS: f64 = 1.0;
@@ -56,7 +56,10 @@ fn before(hop: &Hop<'_>) -> Option<Wait> {
         let peer = caller.items(&SPLIT_UPSTREAM_P50).into_iter().find(|peer| hop.is_at(peer))?;
         waited(&caller, peer, caller.look(&SPLIT_UPSTREAM_P50, peer).ok()? - residence_us)
     };
+    // A generator at its end reads late, and stopped amid its work it acknowledges late.
+    let keeps_up = |trial: &&Trial| !trial.result.generator_limited();
     let by_clients = || {
+        hop.run.level(Level::At).filter(keeps_up)?;
         let clients = Hop::generator(hop.run).filter(|_| hop.is_entry())?;
         let peer = clients.items(&CONN_OUT_RTT).into_iter().find(|peer| hop.is_at(peer))?;
         waited(&clients, peer, hop.inspect()?.result.latency.p50_us - residence_us)

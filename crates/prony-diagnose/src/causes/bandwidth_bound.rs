@@ -211,10 +211,11 @@ mod tests {
     #[test]
     fn a_link_between_the_hosts_shows_by_its_queue() {
         let queued = link_queue::tests::lab([37_000.0, 36_000.0]).per_second("lb", &IF_RX_BYTES, "eth0", 9.8e6);
+        let queued = queued.per_second("lb", &IF_TX_BYTES, "eth0", 9.9e6);
         let found = finding(CAUSE.id, "lb", &queued).unwrap();
         assert!(found.score > 0.2, "{}", found.score);
         let claim = &found.evidence[0].claim;
-        assert!(claim.starts_with("lb moves 78.4 Mbit/s and no more") && claim.contains("37.0 ms"), "{claim}");
+        assert!(claim.starts_with("lb moves 79.2 Mbit/s and no more") && claim.contains("37.0 ms"), "{claim}");
         assert_eq!((found.dose, score(CAUSE.id, "s1", &queued)), (Dose::Queue, 0.0));
     }
 
