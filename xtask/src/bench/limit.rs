@@ -132,7 +132,10 @@ fn search_again(prony: &PathBuf, holder: Holder, times: u32) -> anyhow::Result<S
         let found = call(prony, &["limit", holder.searched().0])?;
         let found = Searched::of(&found);
         match &found {
-            Ok(s) => eprintln!("search {n} of {times}: {:.0}/s, {:.0}/s", s.saturation[1], s.within[1]),
+            Ok(s) => {
+                let said = |ends: Option<[f64; 3]>| ends.map_or("no answer".to_string(), |e| format!("{:.0}/s", e[1]));
+                eprintln!("search {n} of {times}: {}, {}", said(s.saturation), said(s.within));
+            }
             Err(why) => eprintln!("search {n} of {times}: {why}"),
         }
         searches.push(found);
@@ -210,8 +213,8 @@ fn number(value: &Value, path: &str) -> anyhow::Result<f64> {
 
 /// What one search found: lower end, estimate and upper end of its answers, per second.
 struct Searched {
-    saturation: [f64; 3],
-    within: [f64; 3],
+    saturation: Option<[f64; 3]>,
+    within: Option<[f64; 3]>,
     /// Saturation at one speed of the machine, where that moved.
     at_one_speed: Option<AtOneSpeed>,
     trials: f64,
@@ -244,8 +247,8 @@ impl Searched {
         let at_one_speed = ends("at_one_speed")
             .and_then(|ends| Ok(AtOneSpeed { ends, piece_us: one("piece_us")?, slope: one("slope")? }));
         Ok(Self {
-            saturation: ends("saturation")?,
-            within: ends("within_slo")?,
+            saturation: ends("saturation").ok(),
+            within: ends("within_slo").ok(),
             at_one_speed: at_one_speed.ok(),
             trials: number(found, "/trials")?,
             seconds: number(found, "/spent_s")?,
@@ -296,14 +299,15 @@ fn searched(searches: &[anyhow::Result<Searched>], holder: Holder, machine: &Mac
          |---|--:|--:|--:|--:|---|--:|---|---|\n",
         machine.conditions()
     );
-    text += &answers("limit", times, &found.iter().map(|s| s.saturation).collect::<Vec<_>>());
+    let of_all = |of: fn(&Searched) -> Option<[f64; 3]>| found.iter().filter_map(|s| of(s)).collect::<Vec<_>>();
+    text += &answers("limit", times, &of_all(|s| s.saturation));
     let one: Vec<AtOneSpeed> = found.iter().filter_map(|s| s.at_one_speed).collect();
     let of_one = |of: fn(&AtOneSpeed) -> f64| median(&one.iter().map(of).collect::<Vec<_>>());
     if let (Some(piece_us), Some(slope)) = (of_one(|o| o.piece_us), of_one(|o| o.slope)) {
         let moved: Vec<[f64; 3]> = one.iter().map(|o| o.moved_to(piece_us, slope)).collect();
         text += &answers(&format!("limit, where a piece of the yardstick takes {piece_us:.1} us"), times, &moved);
     }
-    text += &answers("limit within p99 of 20 ms", times, &found.iter().map(|s| s.within).collect::<Vec<_>>());
+    text += &answers("limit within p99 of 20 ms", times, &of_all(|s| s.within));
     text += &format!("\nMedian of trials in all: {:.0}, in {:.0} s.", middle(|s| s.trials), middle(|s| s.seconds));
     if !one.is_empty() {
         text += " Second line: what each search says of the limit at one speed of the machine, moved to the speed of the median search by the \
@@ -391,8 +395,12 @@ mod tests {
             "trials": 30, "spent_s": 151.0
         });
         let found = Searched::of(&limit).unwrap();
-        assert_eq!((found.saturation, found.within[2], found.trials), ([990.0, 1000.0, 1010.0], 920.0, 30.0));
-        assert!(Searched::of(&serde_json::json!({})).err().unwrap().to_string().contains("/saturation/low_per_s"));
+        assert_eq!((found.saturation, found.trials), (Some([990.0, 1000.0, 1010.0]), 30.0));
+        assert_eq!(found.within, Some([880.0, 900.0, 920.0]));
+        let half = serde_json::json!({ "saturation": limit["saturation"], "trials": 30, "spent_s": 151.0 });
+        let found = Searched::of(&half).unwrap();
+        assert!(found.saturation.is_some() && found.within.is_none(), "one answer is lost, and not both");
+        assert!(Searched::of(&serde_json::json!({})).err().unwrap().to_string().contains("/trials"));
         let interval = serde_json::json!({ "low": -0.06, "high": -0.04 });
         let metric = serde_json::json!({ "metric": "rps", "change": -0.05, "interval": interval, "trials_b": 12 });
         let found = Compared::of(&serde_json::json!({ "answers": [{ "metrics": [metric] }] })).unwrap();
