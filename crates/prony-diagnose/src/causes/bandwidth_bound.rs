@@ -11,10 +11,11 @@
 //! Answers queue at the link; CPUs have room.
 //!
 //! ## Evidence
-//! The fill of the link is the score; overlimits and backlog of the queue say that packets wait there.
+//! The fill of the link is the score; overlimits and backlog of the queue say that packets wait there. Of a link between the hosts it is the
+//! share of the requests in flight that are on their way.
 //!
 //! ## What it is not
-//! A link below 85 %. Virtual links report no speed: without a token bucket and with an empty queue they are no limit.
+//! A link below 85 %. Virtual links report no speed: without a token bucket, and with no queue here or on the way, they are no limit.
 //!
 //! ## Fix
 //! A faster link, or fewer bytes: compression, caching. A token bucket that is not meant: knob `link_rate.INTERFACE`.
