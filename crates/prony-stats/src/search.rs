@@ -16,7 +16,7 @@ mod saturation;
 mod tests;
 
 use prony_model::Rate;
-pub use saturation::repeated_per_s;
+pub use saturation::{at_one_speed, repeated_per_s};
 
 /// Trials of one goal at most, whatever the budget: a caller whose trials take no time must not run for ever. A guess:
 /// more than twice what fits into the budget of an objective.
@@ -166,21 +166,6 @@ impl Interval {
     }
 }
 
-/// Saturation as it would be if the machine had kept one speed during all trials: the mean of theirs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OneSpeed {
-    /// The answer without what the machine's own speed did to the trials.
-    pub interval: Interval,
-    /// That speed, as the microseconds that a piece of the yardstick's work takes at it.
-    pub piece_us: f64,
-    /// Standard deviation of the logarithm of that time over the trials.
-    pub moved: f64,
-    /// Logarithm of the rate per logarithm of that time: -1 where throughput goes with the speed of the yardstick.
-    pub slope: f64,
-    /// Share of the spread of the trials (variance of their logarithms) that goes with the speed.
-    pub explained: f64,
-}
-
 /// Why a goal has no further trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -222,8 +207,6 @@ pub struct Answer {
 pub struct Found {
     /// Most good requests per second.
     pub saturation: Answer,
-    /// The same at one speed of the machine; none where that hardly moved, was not measured, or with fewer than 6 trials.
-    pub at_one_speed: Option<OneSpeed>,
     /// Most requests per second within the objective; none without an objective.
     pub within_slo: Option<Answer>,
     /// Which metric of the objective (by its place in `Observation::margins`) is the worst near the border.
@@ -288,7 +271,6 @@ impl Search {
         let limited = seen.iter().filter(|o| o.validity == Validity::GeneratorLimited).map(|o| o.good_per_s);
         Found {
             saturation,
-            at_one_speed: saturation::at_one_speed(seen),
             within_slo: objective.map(|step| self.within_slo(seen, saturation.end == End::Open, &step)),
             binding: objective::binding(seen),
             at_least_per_s: limited.filter(|rate| rate.is_finite()).reduce(f64::max),

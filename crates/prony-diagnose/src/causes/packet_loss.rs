@@ -148,7 +148,7 @@ fn on_the_links_of(hop: &Hop<'_>) -> f64 {
     ends.filter_map(|end| end.on_the_way()).sum()
 }
 
-/// Who sends most again on the links of the hop, itself or one that calls it, and how much.
+/// Who sends most again on the links of the hop, and how much: itself, one that calls it, or one of those that it calls.
 fn worst_sender<'a>(hop: &Hop<'a>) -> Result<(Hop<'a>, Fact), Gap> {
     let own = loss_ratio(hop)?;
     let others = lost_on_the_way_to(hop).into_iter().chain(lost_on_the_way_from_callees(hop));

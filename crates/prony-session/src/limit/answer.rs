@@ -4,10 +4,10 @@
 
 use super::{Asked, LimitSearch, Taken, curve, health, judge};
 use prony_model::limit::{
-    AtOneSpeed, AxisAnswer, LeftOut, LimitAnswer, LimitReport, LimitStep, LimitVerdict, Overload, TestedLoad,
+    AxisAnswer, LeftOut, LimitAnswer, LimitReport, LimitStep, LimitVerdict, Overload, TestedLoad,
 };
 use prony_model::{Run, Trial};
-use prony_stats::search::{Answer, End, Found, Load, Observation, OneSpeed, Validity, Why};
+use prony_stats::search::{self, Answer, End, Found, Load, Observation, Validity, Why};
 
 impl LimitSearch {
     /// Everything that is known by now.
@@ -24,10 +24,8 @@ impl LimitSearch {
         LimitReport {
             verdict: self.verdict(run, &found, axis.as_ref()),
             saturation: over_load.then(|| self.answer(&found.saturation)).flatten(),
-            at_one_speed: found
-                .at_one_speed
-                .filter(|_| over_load && found.saturation.end != End::GeneratorLimited)
-                .map(at_one_speed),
+            at_one_speed: search::at_one_speed(&self.observed)
+                .filter(|_| over_load && found.saturation.end != End::GeneratorLimited),
             within_slo: slo_found.and_then(|answer| self.within(&answer, &found)),
             slo: self.goal.slo.clone(),
             binding: found
@@ -215,18 +213,5 @@ impl LimitSearch {
             out.chain(silent.map(|t| LeftOut { trial: t.id, reason: "no answer at all".to_string() })).collect();
         out.sort_by_key(|left| left.trial);
         out
-    }
-}
-
-fn at_one_speed(found: OneSpeed) -> AtOneSpeed {
-    let OneSpeed { interval, piece_us, moved, slope, explained } = found;
-    AtOneSpeed {
-        low_per_s: interval.low_per_s,
-        estimate_per_s: interval.estimate_per_s,
-        high_per_s: interval.high_per_s,
-        piece_us,
-        moved,
-        slope,
-        explained,
     }
 }

@@ -5,10 +5,11 @@
 
 use super::location::{self, Location};
 use super::{
-    Answer, CONFIDENCE, End, Interval, Load, OVERHEAD_S, Observation, OneSpeed, Options, Probe, Search, Step, Validity,
-    Why, answer, last_of_objective,
+    Answer, CONFIDENCE, End, Interval, Load, OVERHEAD_S, Observation, Options, Probe, Search, Step, Validity, Why,
+    answer, last_of_objective,
 };
 use crate::{speed, student};
+use prony_model::limit::AtOneSpeed;
 use std::collections::BTreeMap;
 
 /// Throughput of two rungs is the same when twice the connections bring less than this more. A guess: about two standard
@@ -50,7 +51,14 @@ impl Search {
             Step::Done(end) => end,
         };
         let at = place(seen).map(Load::Connections);
-        answer(seen, GOAL, location(seen).map(|found| interval(found, at)), end)
+        let interval = location(seen).map(|found| Interval {
+            low_per_s: found.low().exp(),
+            estimate_per_s: found.center.exp(),
+            high_per_s: found.high().exp(),
+            confidence: CONFIDENCE,
+            at,
+        });
+        answer(seen, GOAL, interval, end)
     }
 
     /// Saturation once more, when the objective is done.
@@ -136,26 +144,19 @@ fn location(seen: &[Observation]) -> Option<Location> {
     location::locate(&repeats(seen, place(seen)?))
 }
 
-fn interval(found: Location, at: Option<Load>) -> Interval {
-    Interval {
-        low_per_s: found.low().exp(),
-        estimate_per_s: found.center.exp(),
-        high_per_s: found.high().exp(),
-        confidence: CONFIDENCE,
-        at,
-    }
-}
-
-/// The repeated trials at the place of the answer, all as if the machine had kept the mean of their speeds.
-pub(super) fn at_one_speed(seen: &[Observation]) -> Option<OneSpeed> {
+/// Saturation as if the machine had kept the mean of its speeds during the repeated trials; none where it hardly moved, was not measured, or
+/// with fewer than 6 of them.
+pub fn at_one_speed(seen: &[Observation]) -> Option<AtOneSpeed> {
     let connections = place(seen)?;
     let pieces: Option<Vec<f64>> = valid(seen, connections).map(|o| o.piece_us).collect();
     let pieces = pieces?;
     let allowed = speed::at_one_speed(&repeats(seen, connections), &pieces, speed::VALUES_MIN)?;
     let found = location::locate(&allowed.values)?;
     let (mean, variance) = student::moments(&pieces.iter().map(|piece| piece.ln()).collect::<Vec<f64>>())?;
-    Some(OneSpeed {
-        interval: interval(found, Some(Load::Connections(connections))),
+    Some(AtOneSpeed {
+        low_per_s: found.low().exp(),
+        estimate_per_s: found.center.exp(),
+        high_per_s: found.high().exp(),
         piece_us: mean.exp(),
         moved: variance.sqrt(),
         slope: allowed.slope,

@@ -294,25 +294,25 @@ fn at_one_speed_of_the_machine_the_limit_is_known_better() {
     let (mut told, mut covered, mut narrower) = (0, 0, 0);
     for seed in 0..200 {
         let server = Server { random: Random::new(seed), ..Server::new(0.01) };
-        let (found, _) = search(Options::new(64, false), on_a_moving_machine(server, 0.1, seed));
+        let (found, seen) = search(Options::new(64, false), on_a_moving_machine(server, 0.1, seed));
         // A search that ended by chance after five repeats says nothing of it.
-        let Some(one) = found.at_one_speed else { continue };
+        let Some(one) = at_one_speed(&seen) else { continue };
         let plain = found.saturation.interval.unwrap();
         told += 1;
-        narrower += u32::from(one.interval.width() < plain.width() / 2.0);
+        narrower += u32::from((one.high_per_s - one.low_per_s) / one.estimate_per_s < plain.width() / 2.0);
         // What the server carries at the speed at which a piece takes so long.
         let truth = 10_000.0 * (80.0 / one.piece_us).powi(2);
-        covered += u32::from(one.interval.low_per_s * 0.99 <= truth && truth <= one.interval.high_per_s * 1.01);
+        covered += u32::from(one.low_per_s * 0.99 <= truth && truth <= one.high_per_s * 1.01);
     }
     assert!(told >= 180 && covered * 100 >= told * 93 && narrower * 100 >= told * 90, "{told}: {covered}, {narrower}");
 }
 
 #[test]
 fn a_machine_that_keeps_its_speed_or_is_not_timed_has_no_second_answer() {
-    let (found, _) = search(Options::new(64, false), on_a_moving_machine(Server::new(0.05), 0.005, 1));
-    assert_eq!(found.at_one_speed, None);
-    let (found, _) = search(Options::new(64, false), |_, probe| Server::new(0.1).run(probe));
-    assert_eq!(found.at_one_speed, None);
+    let (_, seen) = search(Options::new(64, false), on_a_moving_machine(Server::new(0.05), 0.005, 1));
+    assert_eq!(at_one_speed(&seen), None);
+    let (_, seen) = search(Options::new(64, false), |_, probe| Server::new(0.1).run(probe));
+    assert_eq!(at_one_speed(&seen), None);
 }
 
 /// Throughput sinks by a tenth with each doubling beyond 64 connections, on a machine whose speed moves by more.
@@ -407,6 +407,7 @@ proptest! {
             }
         }
         search.found(&seen);
+        at_one_speed(&seen);
     }
 
     #[test]
