@@ -338,6 +338,10 @@ fn growth_between_levels(hop: &Hop<'_>) -> Option<f64> {
         return None;
     }
     let more = f64::from(beyond.trial.plan.connections) / f64::from(at.trial.plan.connections);
+    if at.trial.result.completed == 0 && beyond.trial.result.completed == 0 {
+        // More that clients give up is no more that is carried.
+        return (more > 1.0).then_some(0.0);
+    }
     let gain = beyond.throughput().ok()? / at.throughput().ok()? * slower_beyond(hop).unwrap_or(1.0);
     (more > 1.0).then(|| gain.ln() / more.ln())
 }
@@ -476,6 +480,15 @@ mod tests {
         assert!(elasticity(&faster).abs() < 1e-9, "1.2 times as fast, and as many requests: {}", elasticity(&faster));
         let idle = faster.cpu("0", 0.4, 0.2, 0.1).cpu("1", 0.4, 0.2, 0.1);
         assert!((elasticity(&idle) - 1.2f64.log2()).abs() < 1e-9, "a wait goes by no CPU's speed");
+    }
+
+    #[test]
+    fn what_more_clients_give_up_is_no_growth() {
+        let mut run = Lab { x: [6_000.0, 12_000.0, 24_000.0], ..Lab::healthy().throughput(12_000.0) }.run();
+        for trial in &mut run.trials {
+            (trial.result.errors.timeout, trial.result.completed) = (trial.result.completed, 0);
+        }
+        assert_eq!(concurrency_elasticity(&Hop { run: &run, name: "s1" }), Some(0.0));
     }
 
     #[test]

@@ -193,7 +193,7 @@ catalogue! {
     LISTEN_BACKLOG = "listen.backlog", Gauge, Count, "address:port", "inet_diag wqueue of listeners: the limit";
     CONN_IN = "conn.in", Gauge, Count, "local port", "inet_diag: established sockets accepted on that port";
     CONN_IN_BUSY = "conn.in_busy", Gauge, Count, "local port", "tcp_info: last data received later than last data sent, so a request is being served";
-    CONN_IN_UNREAD = "conn.in_unread", Gauge, Count, "local port", "inet_diag rqueue > 0: bytes that the process has not read";
+    CONN_IN_UNREAD = "conn.in_unread", Gauge, Count, "local port", "inet_diag rqueue > 0: bytes that the process has not read; of connections that it has accepted (idiag_inode)";
     CONN_OUT = "conn.out", Gauge, Count, "peer address:port", "inet_diag: established sockets that this host opened";
     CONN_OUT_WAITING = "conn.out_waiting", Gauge, Count, "peer address:port", "tcp_info: last data sent later than last data received, so an answer is awaited";
     CONN_OUT_RTT = "conn.out_rtt", Gauge, Micros, "peer address:port", "tcp_info rtt, mean over sockets";

@@ -43,6 +43,8 @@ struct Socket {
     listening: bool,
     /// Its connect is not answered yet.
     connecting: bool,
+    /// A process has taken it up.
+    accepted: bool,
     local: SocketAddr,
     peer: SocketAddr,
     /// Listening: connections that wait for accept(). Else: bytes that the process has not read.
@@ -125,7 +127,7 @@ pub(crate) fn listening_ports() -> io::Result<BTreeSet<u16>> {
 }
 
 /// struct inet_diag_msg, 72 bytes: family, state at 1, ports at 4 and 6 (network order), addresses at 8 and 24, queues
-/// at 56 and 60.
+/// at 56 and 60, inode at 68: 0 while no process has accepted the connection.
 fn socket(payload: &[u8]) -> Option<Socket> {
     let attributes_at = payload.get(72..)?;
     let family = i32::from(payload[0]);
@@ -141,6 +143,7 @@ fn socket(payload: &[u8]) -> Option<Socket> {
         connecting: payload[1] == TCP_SYN_SENT,
         local: SocketAddr::new(address(family, payload.get(8..24)?)?, port(4)),
         peer: SocketAddr::new(address(family, payload.get(24..40)?)?, port(6)),
+        accepted: u32_at(payload, 68)? != 0,
         receive_queue: u32_at(payload, 56)?,
         send_queue: u32_at(payload, 60)?,
         info,
@@ -228,7 +231,7 @@ impl Group {
             return;
         }
         self.sockets += 1.0;
-        self.unread += f64::from(u8::from(socket.receive_queue > 0));
+        self.unread += f64::from(u8::from(socket.accepted && socket.receive_queue > 0));
         self.active += f64::from(u8::from(active == Some(true)));
         match socket.info {
             Some(info) => {
@@ -349,6 +352,7 @@ mod tests {
         Socket {
             listening: false,
             connecting: false,
+            accepted: true,
             local: local.parse().unwrap(),
             peer: peer.parse().unwrap(),
             receive_queue: queues.0,
@@ -384,6 +388,7 @@ mod tests {
                 connection("10.0.0.2:80", "10.0.0.1:4009", 90, 10, (0, 0)), // being served
                 connection("10.0.0.2:80", "10.0.0.1:4001", 10, 50, (0, 0)), // answered
                 connection("10.0.0.2:80", "10.0.0.1:4002", 10, 10, (5, 0)), // one tick, unread
+                Socket { accepted: false, ..connection("10.0.0.2:80", "10.0.0.1:4004", 50, 10, (5, 0)) }, // not accepted
                 connection("10.0.0.2:80", "10.0.0.1:4003", 10, 10, (0, 0)), // one tick, not known: idle
                 connection("10.0.0.2:5000", "10.0.0.3:80", 10, 50, (0, 0)), // awaits
                 connection("10.0.0.2:5009", "10.0.0.3:80", 10, 90, (0, 0)), // awaits
@@ -394,10 +399,10 @@ mod tests {
             expect![[r#"
                 listen.queue [0.0.0.0:80] 9
                 listen.backlog [0.0.0.0:80] 511
-                conn.in [80] 5
+                conn.in [80] 6
                 conn.in_unread [80] 1
-                conn.in_busy [80] 3
-                conn.in_retransmits [80] 10
+                conn.in_busy [80] 4
+                conn.in_retransmits [80] 12
                 conn.stuck [80] 0
                 conn.held [80] 0
                 conn.out [10.0.0.3:80] 4
@@ -482,7 +487,7 @@ mod tests {
         bytes[4..8].copy_from_slice(&[0, 80, 0x10, 0]);
         bytes[18..24].copy_from_slice(&[0xff, 0xff, 10, 0, 0, 2]);
         bytes[24 + 15] = 1;
-        bytes[56] = 5;
+        (bytes[56], bytes[70]) = (5, 1);
         let mut info = vec![0u8; 160];
         (info[44], info[52], info[68], info[100], info[156]) = (1, 2, 3, 4, 5);
         bytes.extend([164, 0, 2, 0]);
@@ -492,7 +497,9 @@ mod tests {
         assert_eq!(seen.peer, "[::1]:4096".parse().unwrap());
         let seen_info = seen.info.map(|i| (i.sent_ms_ago, i.received_ms_ago, i.rtt_us, i.retransmits, i.sent));
         assert_eq!(seen_info, Some((1, 2, 3, 4, Some(5))));
-        assert_eq!(seen.receive_queue, 5);
+        assert_eq!((seen.receive_queue, seen.accepted), (5, true));
+        bytes[70] = 0;
+        assert!(!socket(&bytes).unwrap().accepted, "without an inode it waits in the accept queue");
     }
 
     proptest! {

@@ -26,7 +26,8 @@
 
 use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, predicted_gain, ruled_out};
 use crate::facts::{Hop, Reader};
-use prony_model::metric::{CONN_IN_UNREAD, CONN_OUT, CONN_OUT_WAITING, THREAD_ASLEEP, THREAD_COUNT, THREAD_SLEEPS};
+use crate::sessions::unread;
+use prony_model::metric::{CONN_OUT, CONN_OUT_WAITING, THREAD_ASLEEP, THREAD_COUNT, THREAD_SLEEPS};
 use prony_model::{Gap, Level, Metric};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -88,14 +89,14 @@ fn of_futex(hop: &Hop<'_>, metric: &Metric) -> f64 {
 
 /// Requests that were read and are neither answered nor passed on.
 pub(super) fn held(reader: &Reader<'_>) -> Result<f64, Gap> {
-    Ok((reader.staying()? - reader.sum(&CONN_IN_UNREAD)?).max(0.0))
+    Ok((reader.staying()? - unread(reader)?).max(0.0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
-    use prony_model::metric::CONN_IN_BUSY;
+    use prony_model::metric::{CONN_IN_BUSY, CONN_IN_UNREAD};
     use proptest::prelude::*;
 
     /// 33 threads, of which one runs and the others sleep this share of their time; 62 of 64 requests stay.

@@ -152,7 +152,9 @@ fn waiting(hop: &Hop<'_>, border: f64) -> Result<Fact, Gap> {
     if unread.value >= border || !is_blocked {
         return Ok(unread);
     }
-    hop.fact("requests that stay there", "", |r| r.staying())
+    hop.fact("requests that wait inside or unread", "", |r| {
+        Ok((r.staying()? - r.sum(&LISTEN_QUEUE).unwrap_or(0.0)).max(0.0))
+    })
 }
 
 /// Share of looks that found the first thread of a worker in a call that blocks; none without a close look.

@@ -151,7 +151,7 @@ fn fires(hop: &Hop<'_>, key: &Fact, border: f64, claim: &str, share: f64) -> Res
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
-    use prony_model::metric::{CONN_IN_BUSY, CONN_OUT, CONN_OUT_WAITING, PROC_THREADS};
+    use prony_model::metric::{CONN_IN_BUSY, CONN_OUT, CONN_OUT_WAITING, LOOK_WAIT, PROC_THREADS};
     use proptest::prelude::*;
 
     /// Threads with a connection each, beside the first thread.
@@ -193,6 +193,15 @@ mod tests {
         assert!(score(CAUSE.id, "app", &one_at_a_time) > 0.6, "a worker that has one connection at a time");
         assert_eq!(score(CAUSE.id, "app", &unread(one_at_a_time)), 0.0, "a loop that is blocked");
         assert!(score(CAUSE.id, "app", &unread(queue(40.0))) > 0.6, "several at work");
+        let asleep =
+            lab(1.0).gauge("app", &PROC_THREADS, "101", 1.0).gauge("app", &LOOK_WAIT, "hrtimer_nanosleep", 0.9);
+        let queued = asleep.gauge("app", &CONN_IN_BUSY, "80", 69.0).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", 61.0);
+        assert_eq!(
+            score("event-loop-blocked", "app", &queued),
+            0.0,
+            "what it has not accepted does not wait for a loop"
+        );
+        assert!(score(CAUSE.id, "app", &queued) > 0.9);
     }
 
     #[test]
