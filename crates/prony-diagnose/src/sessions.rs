@@ -8,8 +8,8 @@ use crate::cause::{Dose, FLAT, FULL_CPU, Judgement, concurrency_elasticity, cpu_
 use crate::causes::THROTTLED;
 use crate::facts::{Fact, Hop, Reader};
 use prony_model::metric::{
-    CGROUP_THROTTLED_TIME, CONN_IN_UNREAD, CONN_OUT, LISTEN_QUEUE, PG_COMMITS, PG_CONNECTIONS, PG_SESSIONS,
-    PG_STATEMENTS, PG_WAITS, PROC_TRACER, REDIS_CLIENTS, REDIS_COMMANDS,
+    CGROUP_THROTTLED_TIME, CONN_IN, CONN_IN_UNACCEPTED, CONN_IN_UNREAD, CONN_OUT, LISTEN_QUEUE, PG_COMMITS,
+    PG_CONNECTIONS, PG_SESSIONS, PG_STATEMENTS, PG_WAITS, PROC_TRACER, REDIS_CLIENTS, REDIS_COMMANDS,
 };
 use prony_model::stack::{Role, Software};
 use prony_model::{Gap, Level, Metric};
@@ -76,10 +76,22 @@ pub fn is_proxy(hop: &Hop<'_>) -> bool {
     hop.host().is_some_and(|h| h.role == Role::Proxy)
 }
 
-/// Requests of the hop that nobody has read yet: in sockets that were accepted, or before that.
+/// Requests of the hop that nobody has read yet: in sockets that were accepted, or before that. A worker of one connection has its request
+/// at work, also where it leaves a rest of it unread.
 pub fn unread(r: &Reader<'_>) -> Result<f64, Gap> {
-    Ok(r.sum(&CONN_IN_UNREAD)? + r.sum(&LISTEN_QUEUE).unwrap_or(0.0))
+    let queued = r.sum(&LISTEN_QUEUE).unwrap_or(0.0);
+    let has_several = accepted_per_process(r).is_none_or(|accepted| accepted >= SEVERAL);
+    Ok(if has_several { r.sum(&CONN_IN_UNREAD)? + queued } else { queued })
 }
+
+/// Connections that each process has accepted; none where the kernel's sockets do not tell.
+pub fn accepted_per_process(r: &Reader<'_>) -> Option<f64> {
+    let workers = r.hop.workers().len().max(1) as f64;
+    Some((r.sum(&CONN_IN).ok()? - r.sum(&CONN_IN_UNACCEPTED).ok()?) / workers)
+}
+
+/// Accepted connections per process from which it takes up more than it works on. A guess: workers of one connection each show 1.
+pub const SEVERAL: f64 = 2.0;
 
 /// Connections that `caller` holds to `callee`, at each level.
 pub fn held(caller: &Hop<'_>, callee: &Hop<'_>) -> Result<Fact, Gap> {

@@ -191,8 +191,11 @@ catalogue! {
     // Sockets, by inet_diag. Busy and waiting tell where requests are: a request is at the last hop whose inbound socket received later than it sent.
     LISTEN_QUEUE = "listen.queue", Gauge, Count, "address:port", "inet_diag rqueue of listeners: connections waiting for accept()";
     LISTEN_BACKLOG = "listen.backlog", Gauge, Count, "address:port", "inet_diag wqueue of listeners: the limit";
+    UNIX_QUEUE = "unix.queue", Gauge, Count, "path", "unix_diag rqueue of listeners: connections waiting for accept(); the 16 fullest";
+    UNIX_BACKLOG = "unix.backlog", Gauge, Count, "path", "unix_diag wqueue of listeners: the limit";
     CONN_IN = "conn.in", Gauge, Count, "local port", "inet_diag: established sockets accepted on that port";
     CONN_IN_BUSY = "conn.in_busy", Gauge, Count, "local port", "tcp_info: last data received later than last data sent, so a request is being served";
+    CONN_IN_UNACCEPTED = "conn.in_unaccepted", Gauge, Count, "local port", "inet_diag idiag_inode = 0: connections that no process has accepted";
     CONN_IN_UNREAD = "conn.in_unread", Gauge, Count, "local port", "inet_diag rqueue > 0: bytes that the process has not read; of connections that it has accepted (idiag_inode)";
     CONN_OUT = "conn.out", Gauge, Count, "peer address:port", "inet_diag: established sockets that this host opened";
     CONN_OUT_WAITING = "conn.out_waiting", Gauge, Count, "peer address:port", "tcp_info: last data sent later than last data received, so an answer is awaited";
@@ -344,6 +347,7 @@ catalogue! {
     PG_DEADLOCKS = "pg.deadlocks", Counter, Count, "", "pg_stat_database deadlocks";
     PG_BLOCKS_READ = "pg.blocks_read", Counter, Count, "", "pg_stat_database blks_read: blocks not found in shared buffers";
     PG_BLOCKS_HIT = "pg.blocks_hit", Counter, Count, "", "pg_stat_database blks_hit";
+    PG_TEMP_BYTES = "pg.temp_bytes", Counter, Bytes, "", "pg_stat_database temp_bytes: what sorts and hashes wrote to temporary files";
     PG_ROWS_WRITTEN = "pg.rows_written", Counter, Count, "", "pg_stat_database tup_inserted, tup_updated and tup_deleted";
     PG_WAL_BYTES = "pg.wal_bytes", Counter, Bytes, "", "pg_stat_wal wal_bytes (PostgreSQL 14 and later)";
     PG_WAL_SYNCS = "pg.wal_syncs", Counter, Count, "", "pg_stat_wal wal_sync; pg_stat_io from PostgreSQL 18 on";

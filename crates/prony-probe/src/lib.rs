@@ -44,6 +44,7 @@ mod tables;
 mod tcp_info;
 mod text;
 mod turns;
+mod unix_listeners;
 mod upstreams;
 mod watch;
 mod yardstick;

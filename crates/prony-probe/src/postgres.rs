@@ -201,9 +201,9 @@ select /* prony */ 'pg.connections', '', count(*) from pg_stat_activity \
 select /* prony */ 'pg.connections_max', '', current_setting('max_connections')::int \
  - current_setting('superuser_reserved_connections')::int - coalesce(current_setting('reserved_connections', true)::int, 0);
 select /* prony */ v.name, '', v.value from (select sum(xact_commit) a, sum(xact_rollback) b, sum(deadlocks) c, \
-  sum(blks_read) d, sum(blks_hit) e, sum(tup_inserted + tup_updated + tup_deleted) f from pg_stat_database) s, \
+  sum(blks_read) d, sum(blks_hit) e, sum(tup_inserted + tup_updated + tup_deleted) f, sum(temp_bytes) g from pg_stat_database) s, \
  lateral (values ('pg.commits', a), ('pg.rollbacks', b), ('pg.deadlocks', c), ('pg.blocks_read', d), ('pg.blocks_hit', e), \
-  ('pg.rows_written', f)) v(name, value);
+  ('pg.rows_written', f), ('pg.temp_bytes', g)) v(name, value);
 select /* prony */ v.name, t.relid::regclass::text, v.value from \
  (select * from pg_stat_user_tables order by seq_tup_read + coalesce(idx_tup_fetch, 0) desc limit 20) t, \
  lateral (values ('pg.table_scans', seq_scan), ('pg.table_scanned_rows', seq_tup_read), \

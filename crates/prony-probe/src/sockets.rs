@@ -214,6 +214,7 @@ struct Group {
     sockets: f64,
     connecting: f64,
     active: f64,
+    unaccepted: f64,
     unread: f64,
     rtt_us: f64,
     retransmits: f64,
@@ -231,6 +232,7 @@ impl Group {
             return;
         }
         self.sockets += 1.0;
+        self.unaccepted += f64::from(u8::from(!socket.accepted));
         self.unread += f64::from(u8::from(socket.accepted && socket.receive_queue > 0));
         self.active += f64::from(u8::from(active == Some(true)));
         match socket.info {
@@ -318,6 +320,7 @@ const NO_INFO: &str = "inet_diag gave no or a short tcp_info for some socket";
 
 fn put_inbound(facts: &mut Facts, item: &str, group: &Group, limits: &mut Limits) {
     facts.put(&m::CONN_IN, item, group.sockets);
+    facts.put(&m::CONN_IN_UNACCEPTED, item, group.unaccepted);
     facts.put(&m::CONN_IN_UNREAD, item, group.unread);
     if group.without_info {
         return facts.miss(m::CONN_IN_BUSY.name, NO_INFO);
@@ -400,6 +403,7 @@ mod tests {
                 listen.queue [0.0.0.0:80] 9
                 listen.backlog [0.0.0.0:80] 511
                 conn.in [80] 6
+                conn.in_unaccepted [80] 1
                 conn.in_unread [80] 1
                 conn.in_busy [80] 4
                 conn.in_retransmits [80] 12
@@ -434,6 +438,7 @@ mod tests {
                 listen.queue [[::]:80] 0
                 listen.backlog [[::]:80] 511
                 conn.in [80] 1
+                conn.in_unaccepted [80] 0
                 conn.in_unread [80] 0
                 gap conn.in_busy: inet_diag gave no or a short tcp_info for some socket
             "#]],

@@ -20,6 +20,7 @@ use crate::roots::{NO_LIVE_KERNEL, Roots};
 use crate::sockets::Sockets;
 use crate::status::StatusPage;
 use crate::sys;
+use crate::unix_listeners::UnixListeners;
 use crate::yardstick::Yardstick;
 use prony_model::metric::SELF_CPU;
 use prony_model::{Gap, Host, Sample, Software};
@@ -32,7 +33,7 @@ pub struct Watch {
     machine: Machine,
     network: Network,
     /// None on a recorded tree.
-    sockets: Option<(Sockets, Qdiscs)>,
+    sockets: Option<(Sockets, UnixListeners, Qdiscs)>,
     processes: Processes,
     cgroup: Cgroup,
     logs: LogSizes,
@@ -50,9 +51,9 @@ impl Watch {
     /// becomes a gap.
     pub fn new(name: &str, host: &Host, roots: Roots) -> Self {
         let mut facts = Facts::new(name, 0);
-        let sockets = roots.live().then(|| (Sockets::new(), Qdiscs::new()));
+        let sockets = roots.live().then(|| (Sockets::new(), UnixListeners::new(), Qdiscs::new()));
         if sockets.is_none() {
-            for family in ["conn", "listen", "qdisc"] {
+            for family in ["conn", "listen", "unix", "qdisc"] {
                 facts.miss(family, NO_LIVE_KERNEL);
             }
         }
@@ -85,8 +86,9 @@ impl Watch {
         let (facts, page) = (&mut self.facts, &mut self.page);
         facts.begin(at_ns);
         // What moves fastest stands together and first; the status page may wait, so it comes last.
-        if let Some((sockets, qdiscs)) = &mut self.sockets {
+        if let Some((sockets, unix_listeners, qdiscs)) = &mut self.sockets {
             sockets.read(facts, at_ns);
+            unix_listeners.read(facts);
             qdiscs.read(facts);
         }
         self.machine.read(facts, page, at_ns);

@@ -3,7 +3,7 @@
 //! A call that blocks inside an event loop: the application has many requests and serves one at a time.
 //!
 //! ## What it sees
-//! Requests that lie unread in sockets which the application has accepted; how many sessions it has at work at what it
+//! Requests that lie unread in sockets which the application has accepted; how many it has accepted; how many sessions it has at work at what it
 //! calls, or how many it has taken up where it calls nobody; its CPU time; where its first thread waits.
 //!
 //! ## Why it limits
@@ -31,8 +31,9 @@ use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
-use crate::sessions::{BUSY_PROCESS, Crowd, cpus_per_process, crowd, in_use, runs_code};
+use crate::sessions::{BUSY_PROCESS, Crowd, SEVERAL, accepted_per_process, cpus_per_process, crowd, in_use, runs_code};
 use prony_model::Gap;
+use prony_model::Level;
 use prony_model::metric::{CONN_IN_UNREAD, CONN_OUT_WAITING, LISTEN_QUEUE, LOOK_WAIT};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -92,7 +93,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let queued = hop.summary(&LISTEN_QUEUE);
     if let Ok(queued) = &queued
         && queued.value > waiting.value
-        && !leaves_unread(hop, &requests)
+        && !has_accepted_more(hop, &requests)
     {
         return ruled_out(
             queued,
@@ -139,22 +140,26 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     finding.fires()
 }
 
-/// Whether a hop leaves requests unread in connections that it has accepted: a worker that has one connection at a time reads what comes
-/// on it.
-pub(super) fn leaves_unread(hop: &Hop<'_>, requests: &Fact) -> bool {
+/// Whether a hop has accepted more connections than it works on, as a loop does. A worker that has one connection at a time leaves the
+/// others in the accept queue.
+pub(super) fn has_accepted_more(hop: &Hop<'_>, requests: &Fact) -> bool {
     hop.summary(&CONN_IN_UNREAD).is_ok_and(|unread| unread.value >= unread_border(hop, requests))
+        || accepted(hop).is_some_and(|accepted| accepted >= SEVERAL)
+}
+
+fn accepted(hop: &Hop<'_>) -> Option<f64> {
+    accepted_per_process(&hop.at(Level::At).ok()?)
 }
 
 /// Requests that wait for the loop: unread, or, where a loop reads all that came before it blocks for each, inside.
 fn waiting(hop: &Hop<'_>, border: f64) -> Result<Fact, Gap> {
     let unread = hop.summary(&CONN_IN_UNREAD)?;
     let is_blocked = hop.is_single_threaded() && blocked_looks(hop).is_some_and(|share| share >= ALWAYS_BLOCKED);
-    if unread.value >= border || !is_blocked {
+    let has_one_each = accepted(hop).is_some_and(|accepted| accepted < SEVERAL);
+    if unread.value >= border || !is_blocked || has_one_each {
         return Ok(unread);
     }
-    hop.fact("requests that wait inside or unread", "", |r| {
-        Ok((r.staying()? - r.sum(&LISTEN_QUEUE).unwrap_or(0.0)).max(0.0))
-    })
+    hop.fact("requests that stay there", "", |r| r.staying())
 }
 
 /// Share of looks that found the first thread of a worker in a call that blocks; none without a close look.

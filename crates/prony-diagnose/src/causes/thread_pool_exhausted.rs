@@ -4,7 +4,7 @@
 //!
 //! ## What it sees
 //! Threads and processes of the application, its connections to what it calls, requests in flight, connections that
-//! nobody accepts, and where the threads wait.
+//! nobody accepts, also at a unix socket behind a server on the same host, and where the threads wait.
 //!
 //! ## Why it limits
 //! With W threads that each serve one request in a time T, no more than W / T requests per second pass.
@@ -25,14 +25,14 @@
 //! Little's law; futex(2).
 
 use super::connection_pool_exhausted::{CROWD, ratio, threads_with_connections};
-use super::event_loop_blocked::{ONE_AT_A_TIME, at_work, leaves_unread, under_way, unread_border};
+use super::event_loop_blocked::{ONE_AT_A_TIME, at_work, has_accepted_more, under_way, unread_border};
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
 };
 use crate::facts::{Fact, Hop};
 use crate::sessions::{BLOCKED, BUSY_PROCESS, Crowd, blocked_share, cpus_per_process, crowd, held, runs_code};
-use prony_model::Gap;
-use prony_model::metric::{CONN_IN_UNREAD, LISTEN_QUEUE, LOOK_THREADS};
+use prony_model::metric::{CONN_IN_UNREAD, LISTEN_QUEUE, LOOK_THREADS, UNIX_QUEUE};
+use prony_model::{Gap, Level};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "thread-pool-exhausted",
@@ -51,7 +51,8 @@ const AT_WORK: f64 = 0.25;
 const NOT_ACCEPTED: f64 = 0.3;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
-    if !runs_code(hop) {
+    let at_socket = unix_socket(hop);
+    if !runs_code(hop) && at_socket.is_none() {
         return does_not_apply(hop, "runs no code of the application");
     }
     let Crowd { requests, .. } = match crowd(hop)? {
@@ -62,6 +63,19 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if busy.value >= BUSY_PROCESS {
         return ruled_out(&busy, BUSY_PROCESS, "guess", "its processes are busy");
     }
+    if let Some((path, queued)) = &at_socket
+        && queued.value >= NOT_ACCEPTED * requests.value
+    {
+        let claim = format!(
+            "{:.0} of {:.0} requests wait in the accept queue of {path} at {}, whose workers are idle but not free",
+            queued.value, requests.value, hop.name
+        );
+        let share = (queued.value / requests.value).min(1.0);
+        return finding(hop, queued, NOT_ACCEPTED * requests.value, &claim, share).fires();
+    }
+    if !runs_code(hop) {
+        return does_not_apply(hop, "runs no code of the application, and nothing waits at its unix sockets");
+    }
     let queued = hop.summary(&LISTEN_QUEUE);
     if let Ok(queued) = &queued
         && queued.value >= NOT_ACCEPTED * requests.value
@@ -69,10 +83,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         let work = at_work(hop);
         if let Ok(work) = &work
             && work.value <= ONE_AT_A_TIME
-            && leaves_unread(hop, &requests)
+            && has_accepted_more(hop, &requests)
         {
-            let claim =
-                "it has accepted connections, leaves them unread and does one thing at a time, as a blocked loop does";
+            let claim = "it has accepted more connections than it works on and does one thing at a time, as a blocked loop does";
             return ruled_out(work, ONE_AT_A_TIME, "guess", claim);
         }
         let share = (queued.value / requests.value).min(1.0);
@@ -128,13 +141,24 @@ fn own_work(hop: &Hop<'_>, requests: &Fact) -> Result<Judgement, Gap> {
     fires(hop, &unread, border, &claim, share)
 }
 
+/// The unix socket at which the most connections wait to be accepted.
+fn unix_socket<'a>(hop: &Hop<'a>) -> Option<(&'a str, Fact)> {
+    let at = hop.at(Level::At).ok()?;
+    let waiting = |path: &&str| at.one(&UNIX_QUEUE, path).unwrap_or(0.0);
+    let path = hop.items(&UNIX_QUEUE).into_iter().max_by(|a, b| waiting(a).total_cmp(&waiting(b)))?;
+    Some((path, hop.fact(format!("unix.queue of {path}"), "", |r| r.one(&UNIX_QUEUE, path)).ok()?))
+}
+
 fn fires(hop: &Hop<'_>, key: &Fact, border: f64, claim: &str, share: f64) -> Result<Judgement, Gap> {
+    finding(hop, key, border, claim, share).and(at_work(hop), "requests that each process has at work").fires()
+}
+
+fn finding(hop: &Hop<'_>, key: &Fact, border: f64, claim: &str, share: f64) -> Finding {
     let waits = hop.items(&LOOK_THREADS);
     let most =
         waits.iter().filter_map(|f| Some((*f, hop.look(&LOOK_THREADS, f).ok()?))).max_by(|a, b| a.1.total_cmp(&b.1));
     let most = most.map(|(function, count)| Fact::across_levels(hop, &format!("look.threads {function}"), count));
     let mut finding = Finding::new(key.clone(), border, "guess", claim, share)
-        .and(at_work(hop), "requests that each process has at work")
         .and(
             most.ok_or_else(|| Gap::new(LOOK_THREADS.name, hop.name, "no close look")),
             "where most of its threads wait",
@@ -144,14 +168,16 @@ fn fires(hop: &Hop<'_>, key: &Fact, border: f64, claim: &str, share: f64) -> Res
         .rising(Ok(key.clone()))
         .tested_by(Dose::Queue);
     finding.adds_up = true;
-    finding.fires()
+    finding
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Lab, finding, score};
-    use prony_model::metric::{CONN_IN_BUSY, CONN_OUT, CONN_OUT_WAITING, LOOK_WAIT, PROC_THREADS};
+    use crate::testing::{self, Lab, score};
+    use prony_model::metric::{
+        CONN_IN, CONN_IN_BUSY, CONN_IN_UNACCEPTED, CONN_OUT, CONN_OUT_WAITING, LOOK_WAIT, PROC_THREADS,
+    };
     use proptest::prelude::*;
 
     /// Threads with a connection each, beside the first thread.
@@ -163,7 +189,7 @@ mod tests {
 
     #[test]
     fn fires_silent_border() {
-        let found = finding(CAUSE.id, "app", &lab(3.0)).unwrap();
+        let found = testing::finding(CAUSE.id, "app", &lab(3.0)).unwrap();
         assert!((found.score - 61.0 / 64.0).abs() < 0.001, "{}", found.score);
         assert_eq!(score(CAUSE.id, "app", &Lab::chain()), 0.0);
         assert_eq!(score(CAUSE.id, "db", &lab(3.0)), 0.0);
@@ -195,13 +221,35 @@ mod tests {
         assert!(score(CAUSE.id, "app", &unread(queue(40.0))) > 0.6, "several at work");
         let asleep =
             lab(1.0).gauge("app", &PROC_THREADS, "101", 1.0).gauge("app", &LOOK_WAIT, "hrtimer_nanosleep", 0.9);
-        let queued = asleep.gauge("app", &CONN_IN_BUSY, "80", 69.0).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", 61.0);
+        let asleep = asleep.gauge("app", &CONN_IN_BUSY, "80", 69.0).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", 61.0);
+        let asleep = asleep.levels("app", &CONN_IN_UNREAD, "80", [0.0, 0.0, 0.0]);
+        let accepted = |n: f64| {
+            let lab = Lab::clone(&asleep).gauge("app", &CONN_IN, "80", 61.0 + n);
+            lab.gauge("app", &CONN_IN_UNACCEPTED, "80", 61.0)
+        };
+        let queued = accepted(1.0);
         assert_eq!(
             score("event-loop-blocked", "app", &queued),
             0.0,
             "what it has not accepted does not wait for a loop"
         );
         assert!(score(CAUSE.id, "app", &queued) > 0.9);
+        assert!(score("event-loop-blocked", "app", &accepted(30.0)) > 0.9, "a loop has accepted many");
+        assert_eq!(score(CAUSE.id, "app", &accepted(30.0)), 0.0);
+    }
+
+    #[test]
+    fn workers_behind_a_unix_socket_of_the_same_host_are_short() {
+        let web = |n: f64| {
+            let mut lab = lab(1.0).levels("app", &UNIX_QUEUE, "/run/php.sock", [0.0, n, 2.0 * n]);
+            lab.stack.host.get_mut("app").unwrap().software = Some(prony_model::Software::Nginx);
+            lab.gauge("app", &UNIX_QUEUE, "/run/other.sock", 0.0)
+        };
+        let found = testing::finding(CAUSE.id, "app", &web(61.0)).unwrap();
+        assert!((found.score - 61.0 / 64.0).abs() < 0.01, "{}", found.score);
+        assert!(found.summary.contains("the accept queue of /run/php.sock at app"), "{}", found.summary);
+        assert_eq!(score(CAUSE.id, "app", &web(19.0)), 0.0, "border");
+        assert!(score(CAUSE.id, "app", &web(20.0)) > 0.0, "border");
     }
 
     #[test]
@@ -217,7 +265,7 @@ mod tests {
             lab.stack.host.get_mut("app").unwrap().calls.clear();
             lab
         };
-        let found = finding(CAUSE.id, "app", &server(3.0, 56.0)).unwrap();
+        let found = testing::finding(CAUSE.id, "app", &server(3.0, 56.0)).unwrap();
         assert!((found.score - 56.0 / 64.0).abs() < 0.01, "{}", found.score);
         assert!(found.summary.contains("has 3 at work"), "{}", found.summary);
         assert_eq!(score("event-loop-blocked", "app", &server(3.0, 56.0)), 0.0);

@@ -13,7 +13,7 @@
 //! The idle share of the hop's CPUs is capacity that more workers could use: the score.
 //!
 //! ## What it is not
-//! Workers that sleep: then they wait for something else. A hop that is pinned to the CPUs it fills: an honest limit.
+//! A process of several threads that share the work. Workers that sleep: then they wait for something else. A hop that is pinned to the CPUs it fills: an honest limit.
 //!
 //! ## Fix
 //! Knob `nginx.worker_processes`: one for each CPU that the hop may use.
@@ -26,7 +26,7 @@ use crate::cause::{
     ruled_out,
 };
 use crate::facts::Hop;
-use prony_model::metric::PROC_THREADS;
+use prony_model::metric::{LOOK_RUNNING, PROC_RUN, PROC_THREADS};
 use prony_model::{Gap, KnobId, Level};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -42,6 +42,8 @@ pub(super) const CAUSE: Cause = Cause {
 /// On-CPU share from which a worker is at its limit. A guess: a planted case shows 0.98, a healthy proxy at its limit
 /// 0.91 to 0.97.
 const FULL_WORKER: f64 = 0.85;
+/// CPUs that a process takes with one busy thread, and little beside it. A guess.
+const ONE_THREAD: f64 = 1.1;
 /// Elasticity of throughput to connections above which workers are not at their limit. A guess.
 const GROWS: f64 = 0.4;
 /// Idle share of the hop's CPUs that makes another worker worth it. A guess.
@@ -61,7 +63,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let idle = hop.fact("idle share of the hop's CPUs", "share", |r| Ok(1.0 - r.cpu()?.busy_share()))?;
     let (workers, cpus) = (hop.workers().len(), hop.cpus()?.len());
     let threads: f64 = hop.workers().iter().filter_map(|pid| at.one(&PROC_THREADS, pid).ok()).sum();
-    if workers >= cpus || threads > workers as f64 + 0.5 || idle.value < IDLE_SHARE {
+    let has_more_threads = threads > workers as f64 + 0.5 && !runs_one_thread_each(hop)?;
+    if workers >= cpus || has_more_threads || idle.value < IDLE_SHARE {
         return ruled_out(&idle, IDLE_SHARE, "guess", "there is no idle CPU that another worker could use");
     }
     let share = idle.value;
@@ -76,6 +79,17 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .gaining(Some(gain_of_share(share, gain_until_next_limit(hop))))
         .rising(Ok(least))
         .fires()
+}
+
+/// Whether each worker is the one thread that it began with, always running, and the others hardly help it: as Node, whose own few threads
+/// serve no requests.
+fn runs_one_thread_each(hop: &Hop<'_>) -> Result<bool, Gap> {
+    let at = hop.at(Level::At)?;
+    let is_one = |pid: &&str| {
+        let always_runs = hop.look(&LOOK_RUNNING, pid).is_ok_and(|share| share >= FULL_WORKER);
+        always_runs && at.one(&PROC_RUN, pid).is_ok_and(|cpus| cpus <= ONE_THREAD)
+    };
+    Ok(hop.workers().iter().all(is_one))
 }
 
 #[cfg(test)]
@@ -101,6 +115,13 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &lab(0.18, 0.6)), 0.0, "the worker has time");
         assert_eq!(score(CAUSE.id, "lb", &lab(0.9, 0.97)), 0.0, "no idle CPU");
         assert_eq!(score(CAUSE.id, "lb", &lab(0.18, 0.97).worker("lb", "102", 0.97)), 0.0, "enough workers");
+        let threads = |runs: f64, cpus: f64| {
+            let lab = lab(0.18, cpus).gauge("lb", &PROC_THREADS, "101", 7.0);
+            score(CAUSE.id, "lb", &lab.gauge("lb", &LOOK_RUNNING, "101", runs))
+        };
+        assert!(threads(1.0, 0.97) > 0.0, "one busy thread of seven");
+        assert_eq!(threads(0.2, 0.97), 0.0, "seven that share the work");
+        assert_eq!(threads(1.0, 1.3), 0.0, "more than one runs");
     }
 
     proptest! {

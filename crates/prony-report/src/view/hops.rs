@@ -112,6 +112,10 @@ fn busiest(run: &Run, name: &str, host: &Host, window: Window) -> Option<(&'stat
         ("CPU quota", of(run.process_cpus(name, window), mean(&CGROUP_QUOTA))),
         ("disk", fullest(run, name, &DISK_BUSY, window)),
         ("accept queue", of(fullest(run, name, &LISTEN_QUEUE, window), fullest(run, name, &LISTEN_BACKLOG, window))),
+        (
+            "accept queue of a unix socket",
+            of(fullest(run, name, &UNIX_QUEUE, window), fullest(run, name, &UNIX_BACKLOG, window)),
+        ),
         ("link rate limit", of(mean(&QDISC_BYTES).map(|bytes| 8.0 * bytes), mean(&QDISC_RATE))),
         ("interface", of(mean(&IF_TX_BYTES).map(|bytes| 8.0 * bytes), mean(&IF_SPEED))),
         ("connection tracking", of(mean(&CONNTRACK_ENTRIES), mean(&CONNTRACK_MAX))),

@@ -67,6 +67,7 @@ const CHARTS: &[Chart] = &[
         unit: ChartUnit::Count,
         lines: &[
             each("waiting for accept at", LISTEN_QUEUE),
+            each("waiting for accept at", UNIX_QUEUE),
             sum("sockets with unread requests", CONN_IN_UNREAD),
             each("waiting for a slot of", HAPROXY_QUEUE),
         ],
