@@ -130,7 +130,15 @@ pub(crate) mod tests {
 
     #[test]
     fn a_link_that_few_requests_wait_for_is_no_limit() {
-        assert_eq!(wait(&lab([1_500.0, 1_400.0]), "lb"), None);
+        let few = |queued, per_s: f64| {
+            let lab =
+                lab(queued).without("lb", &SPLIT_CALLS).without("s1", &SPLIT_REQUESTS).without("s2", &SPLIT_REQUESTS);
+            [("s1", "10.77.0.11:80"), ("s2", "10.77.0.12:80")].into_iter().fold(lab, |lab, (server, peer)| {
+                lab.gauge("lb", &SPLIT_CALLS, peer, per_s).gauge(server, &SPLIT_REQUESTS, "80", per_s)
+            })
+        };
+        assert_eq!(wait(&few([7_000.0, 7_000.0], 10.0), "lb"), None);
+        assert_eq!(wait(&few([7_000.0, 7_000.0], 100.0), "lb"), Some(7.0));
     }
 
     #[test]

@@ -30,9 +30,11 @@ use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
 };
 use crate::facts::{Fact, Hop};
-use crate::sessions::{BLOCKED, BUSY_PROCESS, Crowd, blocked_share, cpus_per_process, crowd, held, runs_code};
+use crate::sessions::{
+    BLOCKED, BUSY_PROCESS, Crowd, blocked_share, cpus_per_process, crowd, held, is_proxy, runs_code,
+};
 use prony_model::metric::{CONN_IN_UNREAD, LISTEN_QUEUE, LOOK_THREADS, UNIX_QUEUE};
-use prony_model::{Gap, Level};
+use prony_model::{Gap, Level, Software};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "thread-pool-exhausted",
@@ -52,7 +54,7 @@ const NOT_ACCEPTED: f64 = 0.3;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let at_socket = unix_socket(hop);
-    if !runs_code(hop) && at_socket.is_none() {
+    if !has_workers(hop) && at_socket.is_none() {
         return does_not_apply(hop, "runs no code of the application");
     }
     let Crowd { requests, .. } = match crowd(hop)? {
@@ -73,27 +75,16 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         let share = (queued.value / requests.value).min(1.0);
         return finding(hop, queued, NOT_ACCEPTED * requests.value, &claim, share).fires();
     }
-    if !runs_code(hop) {
+    if !has_workers(hop) {
         return does_not_apply(hop, "runs no code of the application, and nothing waits at its unix sockets");
     }
-    let queued = hop.summary(&LISTEN_QUEUE);
-    if let Ok(queued) = &queued
+    if let Ok(queued) = hop.summary(&LISTEN_QUEUE)
         && queued.value >= NOT_ACCEPTED * requests.value
     {
-        let work = at_work(hop);
-        if let Ok(work) = &work
-            && work.value <= ONE_AT_A_TIME
-            && has_accepted_more(hop, &requests)
-        {
-            let claim = "it has accepted more connections than it works on and does one thing at a time, as a blocked loop does";
-            return ruled_out(work, ONE_AT_A_TIME, "guess", claim);
-        }
-        let share = (queued.value / requests.value).min(1.0);
-        let claim = format!(
-            "{:.0} of {:.0} requests wait in the accept queue of {}, whose workers are idle but not free",
-            queued.value, requests.value, hop.name
-        );
-        return fires(hop, queued, NOT_ACCEPTED * requests.value, &claim, share);
+        return not_accepted(hop, &requests, &queued);
+    }
+    if !runs_code(hop) {
+        return does_not_apply(hop, "passes requests on, and accepts its connections");
     }
     let mut silent = None;
     for callee in hop.callees() {
@@ -139,6 +130,32 @@ fn own_work(hop: &Hop<'_>, requests: &Fact) -> Result<Judgement, Gap> {
         unread.value, requests.value, hop.name, at_work.value
     );
     fires(hop, &unread, border, &claim, share)
+}
+
+/// Requests in the accept queue wait for workers, or for a loop that is blocked.
+fn not_accepted(hop: &Hop<'_>, requests: &Fact, queued: &Fact) -> Result<Judgement, Gap> {
+    let work = at_work(hop);
+    if let Ok(work) = &work
+        && work.value <= ONE_AT_A_TIME
+        && has_accepted_more(hop, requests)
+    {
+        let claim =
+            "it has accepted more connections than it works on and does one thing at a time, as a blocked loop does";
+        return ruled_out(work, ONE_AT_A_TIME, "guess", claim);
+    }
+    let share = (queued.value / requests.value).min(1.0);
+    let claim = format!(
+        "{:.0} of {:.0} requests wait in the accept queue of {}, whose workers are idle but not free",
+        queued.value, requests.value, hop.name
+    );
+    fires(hop, queued, NOT_ACCEPTED * requests.value, &claim, share)
+}
+
+/// Whether requests wait for workers of their own at a hop: in the application, and in a proxy that is neither nginx nor HAProxy, whose
+/// limits have causes of their own.
+fn has_workers(hop: &Hop<'_>) -> bool {
+    let software = hop.host().and_then(|h| h.software);
+    runs_code(hop) || is_proxy(hop) && !matches!(software, Some(Software::Nginx | Software::Haproxy))
 }
 
 /// The unix socket at which the most connections wait to be accepted.
@@ -239,10 +256,27 @@ mod tests {
     }
 
     #[test]
+    fn a_proxy_with_a_process_per_connection_is_short_of_them() {
+        let proxy = |software: Option<Software>| {
+            let lab = Lab::chain().queueing(400.0).gauge("gw", &LISTEN_QUEUE, "0.0.0.0:80", 60.0);
+            let lab = lab.gauge("gw", &CONN_IN_UNREAD, "80", 0.0);
+            let mut lab = lab.gauge("gw", &CONN_IN, "80", 64.0).gauge("gw", &CONN_IN_UNACCEPTED, "80", 60.0);
+            lab.stack.host.get_mut("gw").unwrap().software = software;
+            lab
+        };
+        assert!(score(CAUSE.id, "gw", &proxy(None)) > 0.9);
+        assert_eq!(
+            score(CAUSE.id, "gw", &proxy(Some(Software::Nginx))),
+            0.0,
+            "its worker_connections are another cause"
+        );
+    }
+
+    #[test]
     fn workers_behind_a_unix_socket_of_the_same_host_are_short() {
         let web = |n: f64| {
             let mut lab = lab(1.0).levels("app", &UNIX_QUEUE, "/run/php.sock", [0.0, n, 2.0 * n]);
-            lab.stack.host.get_mut("app").unwrap().software = Some(prony_model::Software::Nginx);
+            lab.stack.host.get_mut("app").unwrap().software = Some(Software::Nginx);
             lab.gauge("app", &UNIX_QUEUE, "/run/other.sock", 0.0)
         };
         let found = testing::finding(CAUSE.id, "app", &web(61.0)).unwrap();
