@@ -3,8 +3,9 @@
 //! A call that blocks inside an event loop: the application has many requests and serves one at a time.
 //!
 //! ## What it sees
-//! Requests that lie unread in sockets which the application has accepted; how many it has accepted; how many sessions it has at work at what it
-//! calls, or how many it has taken up where it calls nobody; its CPU time; where its first thread waits.
+//! Requests that lie unread in sockets which the application has accepted, and how many it has accepted; how many
+//! sessions it has at work at what it calls, or how many it has taken up where it calls nobody; its CPU time; where its
+//! first thread waits.
 //!
 //! ## Why it limits
 //! While the loop waits for one answer it reads no other request: throughput is 1 / the time of one request, per
@@ -17,7 +18,8 @@
 //!
 //! ## What it is not
 //! A pool of connections or a lock inside the application: then requests are read and wait inside. Threads that are all
-//! in use: then several requests are under way at what it calls. A process whose CPU is full.
+//! in use: then several requests are under way at what it calls. Processes that have one connection each: the others stay
+//! in the accept queue. A process whose CPU is full.
 //!
 //! ## Fix
 //! An asynchronous driver, threads for calls that block, or more processes.

@@ -13,7 +13,8 @@
 //! The idle share of the hop's CPUs is capacity that more workers could use: the score.
 //!
 //! ## What it is not
-//! A process of several threads that share the work. Workers that sleep: then they wait for something else. A hop that is pinned to the CPUs it fills: an honest limit.
+//! A process of several threads that share the work. Workers that sleep: then they wait for something else. A hop that is
+//! pinned to the CPUs it fills: an honest limit.
 //!
 //! ## Fix
 //! Knob `nginx.worker_processes`: one for each CPU that the hop may use.
