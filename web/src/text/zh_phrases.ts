@@ -98,6 +98,8 @@ export const phrases: Phrases = [
   ["{} drops {} connections per second at its accept queue", "{} 的 accept 队列每秒丢弃 {} 个连接"],
   ["workers of {} spend {} % of their time at the lock of a file", "{} 的工作进程有 {} % 的时间在等文件锁"],
   ["{} writes to its access log {} times per request", "{} 每个请求写访问日志 {} 次"],
+  ["{} requests sleep at a file that they lock, at {} while it has {} threads", "{2} 有 {3} 个线程，{1} 个请求睡眠在它们锁住的文件上"],
+  ["`{}` takes {} ms each at {}, and all other commands wait", "{3} 的每个 `{1}` 耗时 {2} ms，其他命令都在等待"],
   ["{} requests sleep at a lock of {} while it has {} threads", "{2} 有 {3} 个线程，{1} 个请求睡眠在它的锁上"],
   ["{} % of what {} sends to {} fails, and hardly any at its siblings", "{2} 发往 {3} 的请求有 {1} % 失败，发往其他同级主机的几乎没有"],
   ["a request stays {} ms at {}, and {} ms at its siblings", "请求在 {2} 停留 {1} ms，在同级主机停留 {3} ms"],
