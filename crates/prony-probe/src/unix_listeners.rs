@@ -37,7 +37,7 @@ impl UnixListeners {
     }
 
     pub(crate) fn read(&mut self, facts: &mut Facts) {
-        // Several sockets may have had one path: the one that is reached now, or the fullest, tells.
+        // Of several sockets that were bound to one path the fullest tells.
         let mut listeners: BTreeMap<String, Queue> = BTreeMap::new();
         let asked = self.netlink.dump(SOCK_DIAG_BY_FAMILY, &request(), |payload| {
             let Some((path, queue)) = listener(payload) else { return };

@@ -51,6 +51,7 @@ pub(super) const CAUSE: Cause = Cause {
 const AT_WORK: f64 = 0.25;
 /// Share of the requests in flight whose connection nobody accepts, from which workers are short. A guess.
 const NOT_ACCEPTED: f64 = 0.3;
+const WORK: &str = "requests that each process has at work";
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let at_socket = unix_socket(hop);
@@ -68,12 +69,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if let Some((path, queued)) = &at_socket
         && queued.value >= NOT_ACCEPTED * requests.value
     {
-        let claim = format!(
-            "{:.0} of {:.0} requests wait in the accept queue of {path} at {}, whose workers are idle but not free",
-            queued.value, requests.value, hop.name
-        );
-        let share = (queued.value / requests.value).min(1.0);
-        return finding(hop, queued, NOT_ACCEPTED * requests.value, &claim, share).fires();
+        return in_queue(hop, &requests, queued, &format!("{path} at {}", hop.name)).fires();
     }
     if !has_workers(hop) {
         return does_not_apply(hop, "runs no code of the application, and nothing waits at its unix sockets");
@@ -143,12 +139,16 @@ fn not_accepted(hop: &Hop<'_>, requests: &Fact, queued: &Fact) -> Result<Judgeme
             "it has accepted more connections than it works on and does one thing at a time, as a blocked loop does";
         return ruled_out(work, ONE_AT_A_TIME, "guess", claim);
     }
-    let share = (queued.value / requests.value).min(1.0);
+    in_queue(hop, requests, queued, hop.name).and(work, WORK).fires()
+}
+
+/// Requests wait in the accept queue of this place.
+fn in_queue(hop: &Hop<'_>, requests: &Fact, queued: &Fact, place: &str) -> Finding {
     let claim = format!(
-        "{:.0} of {:.0} requests wait in the accept queue of {}, whose workers are idle but not free",
-        queued.value, requests.value, hop.name
+        "{:.0} of {:.0} requests wait in the accept queue of {place}, whose workers are idle but not free",
+        queued.value, requests.value
     );
-    fires(hop, queued, NOT_ACCEPTED * requests.value, &claim, share)
+    finding(hop, queued, NOT_ACCEPTED * requests.value, &claim, (queued.value / requests.value).min(1.0))
 }
 
 /// Whether requests wait for workers of their own at a hop: in the application, and in a proxy that is neither nginx nor HAProxy, whose
@@ -167,7 +167,7 @@ fn unix_socket<'a>(hop: &Hop<'a>) -> Option<(&'a str, Fact)> {
 }
 
 fn fires(hop: &Hop<'_>, key: &Fact, border: f64, claim: &str, share: f64) -> Result<Judgement, Gap> {
-    finding(hop, key, border, claim, share).and(at_work(hop), "requests that each process has at work").fires()
+    finding(hop, key, border, claim, share).and(at_work(hop), WORK).fires()
 }
 
 fn finding(hop: &Hop<'_>, key: &Fact, border: f64, claim: &str, share: f64) -> Finding {
