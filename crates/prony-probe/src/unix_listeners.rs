@@ -3,8 +3,10 @@
 //! `unix_diag` tells the listeners of the network namespace; those without a path are left out. Invariant: the item is the path as it was
 //! bound, and what the kernel does not tell is a gap.
 
+use crate::cadence::Cadence;
 use crate::facts::Facts;
 use crate::netlink::{Netlink, attributes, text, u32_at};
+use crate::sys;
 use prony_model::metric as m;
 use std::collections::BTreeMap;
 
@@ -22,6 +24,7 @@ const TCP_LISTEN: u32 = 10;
 #[derive(Debug)]
 pub(crate) struct UnixListeners {
     netlink: Netlink,
+    cadence: Cadence,
 }
 
 /// A listener: connections that wait for accept(), and how many may.
@@ -33,10 +36,15 @@ struct Queue {
 
 impl UnixListeners {
     pub(crate) fn new() -> Self {
-        Self { netlink: Netlink::new(libc::NETLINK_SOCK_DIAG) }
+        Self { netlink: Netlink::new(libc::NETLINK_SOCK_DIAG), cadence: Cadence::every(0) }
     }
 
-    pub(crate) fn read(&mut self, facts: &mut Facts) {
+    /// The kernel walks over all unix sockets of the namespace, so where they are many they are read less often.
+    pub(crate) fn read(&mut self, facts: &mut Facts, at_ns: u64) {
+        if !self.cadence.due(at_ns) {
+            return;
+        }
+        let started = sys::thread_cpu_ns();
         // Of several sockets that were bound to one path the fullest tells.
         let mut listeners: BTreeMap<String, Queue> = BTreeMap::new();
         let asked = self.netlink.dump(SOCK_DIAG_BY_FAMILY, &request(), |payload| {
@@ -52,6 +60,7 @@ impl UnixListeners {
                 facts.miss("unix", format_args!("netlink unix_diag: {e}: does the kernel have CONFIG_UNIX_DIAG?"))
             }
         }
+        self.cadence.ran(at_ns, sys::thread_cpu_ns().saturating_sub(started));
     }
 }
 
@@ -101,7 +110,7 @@ mod tests {
         let waiting = || {
             let mut facts = Facts::new("web", 0);
             facts.begin(0);
-            UnixListeners::new().read(&mut facts);
+            UnixListeners::new().read(&mut facts, 0);
             let path = path.to_str().unwrap();
             let sample = facts.take_sample(0);
             let one = |name| sample.values.iter().find(|v| v.0 == name && v.1 == path).map(|v| v.2);

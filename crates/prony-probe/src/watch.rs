@@ -88,7 +88,7 @@ impl Watch {
         // What moves fastest stands together and first; the status page may wait, so it comes last.
         if let Some((sockets, unix_listeners, qdiscs)) = &mut self.sockets {
             sockets.read(facts, at_ns);
-            unix_listeners.read(facts);
+            unix_listeners.read(facts, at_ns);
             qdiscs.read(facts);
         }
         self.machine.read(facts, page, at_ns);
