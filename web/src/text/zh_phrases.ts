@@ -183,6 +183,7 @@ export const phrases: Phrases = [
   // What stands beside a claim.
   ["connections opened per second follow the load", "每秒打开的连接数随负载变化"],
   ["what a request costs the hop", "一个请求在这一跳的开销"],
+  ["what the hypervisor takes of them", "其中虚拟机监控器占用的部分"],
   ["what a request costs the application", "一个请求在应用的开销"],
   ["what it costs the database", "它在数据库的开销"],
   ["and each question a round trip", "每次查询还要一个往返"],

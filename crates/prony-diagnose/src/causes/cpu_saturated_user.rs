@@ -23,6 +23,7 @@
 //! ## References
 //! proc(5) /proc/stat.
 
+use super::cpu_stolen::stolen_beside;
 use crate::cause::{
     Cause, FULL_CPU, FULL_CPU_ORIGIN, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_until_next_limit,
     greatest_user, ruled_out,
@@ -81,10 +82,13 @@ pub(super) fn judge(hop: &Hop<'_>, kernel_side: bool) -> Result<Judgement, Gap> 
         busy.value * 100.0
     );
     let share = own.value * at.good_share();
-    let finding = Finding::new(busy, FULL_CPU, FULL_CPU_ORIGIN, &claim, share)
+    let mut finding = Finding::new(busy, FULL_CPU, FULL_CPU_ORIGIN, &claim, share)
         .and(Ok(own), "the hop's own share of them")
         .and(Ok(kernel), "kernel share of the busy time")
         .and(hop.fact("cpu us / request", "us", |r| r.cpu_us_per_request()), "what a request costs the hop");
+    if let Some(stolen) = stolen_beside(hop) {
+        finding = finding.and(Ok(stolen), "what the hypervisor takes of them");
+    }
     with_hottest(finding, hop)
         .mend("less work per request, or more CPUs for this hop", None)
         .gaining(gain_until_next_limit(hop))
@@ -110,6 +114,7 @@ fn with_hottest(mut finding: Finding, hop: &Hop<'_>) -> Finding {
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
+    use prony_model::metric::CPU_STEAL;
     use proptest::prelude::*;
 
     fn lab(user: f64) -> Lab {
@@ -124,6 +129,16 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &lab(0.7).own("lb", 0.1)), 0.0, "strangers fill it");
         assert_eq!(score(CAUSE.id, "lb", &lab(0.42)), 0.0, "69 % busy");
         assert!(score(CAUSE.id, "lb", &lab(0.44)) > 0.0, "71 % busy, and more connections bring nothing");
+    }
+
+    #[test]
+    fn what_the_hypervisor_takes_is_told_with_it() {
+        let told = |share: f64| {
+            let lab = Lab::healthy().cpu("0", 0.6, 0.1, 0.03).own("lb", 0.7).per_second("lb", &CPU_STEAL, "0", share);
+            finding(CAUSE.id, "lb", &lab).unwrap().evidence.iter().any(|e| e.metric.starts_with("cpu.steal"))
+        };
+        assert!(told(0.25));
+        assert!(!told(0.05));
     }
 
     #[test]

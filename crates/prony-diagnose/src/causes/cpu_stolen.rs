@@ -6,7 +6,8 @@
 //! Steal time of the hop's CPUs.
 //!
 //! ## Why it limits
-//! A CPU that is not there serves nothing, and no process of this machine is to blame.
+//! A CPU that is not there serves nothing, and no process of this machine is to blame. Nothing in the stack mends it: it is
+//! named first where the hypervisor takes more than the hop itself uses, and otherwise beside what fills the rest.
 //!
 //! ## Evidence
 //! Share of the CPUs' time that was stolen, when they are full.
@@ -24,7 +25,7 @@
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_of_share, gain_until_next_limit, ruled_out,
 };
-use crate::facts::Hop;
+use crate::facts::{Fact, Hop};
 use crate::host_facts::share_of;
 use prony_model::Gap;
 use prony_model::metric::PROC_RUN_DELAY;
@@ -33,7 +34,7 @@ pub(super) const CAUSE: Cause = Cause {
     id: "cpu-stolen",
     layer: Layer::Cpu,
     title: "CPU stolen",
-    kind: Kind::Fault,
+    kind: Kind::HonestLimit,
     scope: Scope::Serving,
     check,
     source: include_str!("cpu_stolen.rs"),
@@ -45,8 +46,7 @@ const STOLEN: f64 = 0.1;
 const ORIGIN: &str = "cited: netdata health.d/cpu.conf warns at 10 %";
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
-    let stolen =
-        hop.fact("cpu.steal share of the hop's CPUs", "share", |r| Ok(share_of(r.cpu()?.steal, r.cpu()?.total())))?;
+    let stolen = stolen(hop)?;
     if stolen.value < STOLEN || !cpu_is_full(hop)? {
         return ruled_out(&stolen, STOLEN, ORIGIN, "its CPUs are its own, or have room all the same");
     }
@@ -59,6 +59,16 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .tested_by(Dose::Untestable("what the hypervisor takes cannot be turned from inside"))
         .rising(Ok(stolen))
         .fires()
+}
+
+/// Share of the hop's CPUs that the hypervisor gave to others.
+fn stolen(hop: &Hop<'_>) -> Result<Fact, Gap> {
+    hop.fact("cpu.steal share of the hop's CPUs", "share", |r| Ok(share_of(r.cpu()?.steal, r.cpu()?.total())))
+}
+
+/// The same, where it is enough to be told beside another cause.
+pub(super) fn stolen_beside(hop: &Hop<'_>) -> Option<Fact> {
+    stolen(hop).ok().filter(|fact| fact.value >= STOLEN)
 }
 
 #[cfg(test)]

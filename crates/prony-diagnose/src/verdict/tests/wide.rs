@@ -167,3 +167,15 @@ fn full_cpus_that_throughput_does_not_follow_are_said_to_be_so() {
     let why = "the CPUs of lb are full, and throughput stood still when it was given less of them";
     assert!(verdict.cause == "inconclusive" && verdict.summary.contains(why), "{}", verdict.summary);
 }
+
+#[test]
+fn what_the_hypervisor_takes_is_first_only_where_it_is_most() {
+    let stolen = |share: f64, lab: Lab| {
+        lab.per_second("lb", &CPU_STEAL, "0", share).levels("lb", &CPU_IDLE, "0", [0.5, 0.0, 0.0])
+    };
+    let healthy = |user: f64, share: f64| stolen(share, Lab::healthy().cpu("0", user, 0.1, 0.03).own("lb", user + 0.1));
+    let named = |lab: Lab| diagnose(&lab.run()).candidates.iter().map(|c| c.cause.clone()).collect::<Vec<_>>();
+    assert_eq!(named(healthy(0.55, 0.29)), ["cpu-saturated-user", "cpu-stolen"]);
+    assert_eq!(named(healthy(0.2, 0.66)), ["cpu-stolen", "cpu-saturated-user"]);
+    assert_eq!(named(stolen(0.29, keepalive_off()))[0], "upstream-keepalive-off");
+}
