@@ -5,9 +5,9 @@
 
 use crate::facts::{Fact, Hop, Reader};
 use prony_model::metric::{
-    CONN_OUT, IF_RX_BYTES, IF_RX_PACKETS, IF_TX_BYTES, IF_TX_PACKETS, LOOK_RUNNING, LOOK_WAIT, NIC_OVERRUNS,
-    PROC_AFFINITY, PROC_RUN, PROC_RUN_DELAY, PROC_THREADS, QDISC_DROPS, SOFTNET_DROPPED, TCP_BACKLOG_DROPS,
-    TCP_RECEIVE_QUEUE_DROPS,
+    CONN_OUT, IF_RX_BYTES, IF_RX_PACKETS, IF_TX_BYTES, IF_TX_PACKETS, LOOK_ANY_THREAD, LOOK_BUSIEST_THREAD,
+    LOOK_RUNNING, LOOK_THREADS, LOOK_WAIT, NIC_OVERRUNS, PROC_AFFINITY, PROC_RUN, PROC_RUN_DELAY, PROC_THREADS,
+    QDISC_DROPS, SOFTNET_DROPPED, TCP_BACKLOG_DROPS, TCP_RECEIVE_QUEUE_DROPS,
 };
 use prony_model::{CpuList, Gap, Metric, Run};
 use std::collections::BTreeSet;
@@ -102,12 +102,58 @@ pub fn worker_cpus(run: &Run, host: &str) -> BTreeSet<u32> {
     Hop { run, name: host }.worker_cpus()
 }
 
+/// Whether each process of a host that serves requests has work for one CPU, and no use for more: at the limit and as found.
+pub fn has_work_for_one_cpu_each(run: &Run, host: &str) -> bool {
+    Hop { run, name: host }.has_work_for_one_cpu_each()
+}
+
+/// On-CPU share from which a worker is at its limit. A guess: a planted case shows 0.98, a healthy proxy at its limit
+/// 0.91 to 0.97.
+pub const FULL_WORKER: f64 = 0.85;
+/// CPUs that a process takes at most where one of its threads runs at a time, or one is busy and the others hardly. A guess.
+const ONE_CPU: f64 = 1.1;
+/// Kernel functions in which threads wait for work, or for each other.
+const IDLE: [&str; 3] = ["ep_poll", "do_epoll_wait", "futex"];
+
 impl<'a> Hop<'a> {
+    /// Whether each worker has work for one CPU and no use for more, whatever threads it has: one of them always runs, or some
+    /// thread does and all together take one CPU. As Node, whose first thread runs all the requests; Go that may use one CPU; Python, whose threads run one at
+    /// a time.
+    pub fn has_work_for_one_cpu_each(&self) -> bool {
+        let Ok(at) = self.at(prony_model::Level::At) else { return false };
+        let is_one = |pid: &&str| {
+            let always_runs = |metric| self.look(metric, pid).is_ok_and(|share| share >= FULL_WORKER);
+            let take_one = || at.one(&PROC_RUN, pid).is_ok_and(|cpus| (FULL_WORKER..=ONE_CPU).contains(&cpus));
+            [&LOOK_RUNNING, &LOOK_BUSIEST_THREAD].into_iter().any(always_runs)
+                || always_runs(&LOOK_ANY_THREAD) && take_one()
+        };
+        let workers = self.workers();
+        !workers.is_empty() && workers.iter().all(is_one)
+    }
+
+    /// Threads beside the first of each process that wait in a call: for an answer, a file, a time. Those that wait for work or for each
+    /// other do not count. None when nobody looked.
+    pub fn threads_in_calls(&self) -> Option<f64> {
+        let is_call = |function: &&str| !IDLE.iter().any(|idle| function.starts_with(idle));
+        let waits = self.items(&LOOK_THREADS).into_iter().filter(is_call);
+        self.was_looked_at().then(|| waits.filter_map(|function| self.look(&LOOK_THREADS, function).ok()).sum())
+    }
+
+    /// Share of looks that found the first threads of its processes waiting for work, or for other threads; none when nobody looked.
+    pub fn idle_looks(&self) -> Option<f64> {
+        let idle =
+            self.items(&LOOK_WAIT).into_iter().filter(|function| IDLE.iter().any(|idle| function.starts_with(idle)));
+        self.was_looked_at().then(|| idle.filter_map(|function| self.look(&LOOK_WAIT, function).ok()).sum())
+    }
+
+    fn was_looked_at(&self) -> bool {
+        !self.items(&LOOK_WAIT).is_empty() || !self.items(&LOOK_RUNNING).is_empty()
+    }
+
     /// Share of looks at workers that found them waiting for a disk; none when nobody looked.
     pub fn disk_waits(&self) -> Option<f64> {
-        let looked = !self.items(&LOOK_WAIT).is_empty() || !self.items(&LOOK_RUNNING).is_empty();
         let waits = DISK_WAITS.iter().filter_map(|function| self.look(&LOOK_WAIT, function).ok());
-        looked.then(|| waits.sum::<f64>().min(1.0))
+        self.was_looked_at().then(|| waits.sum::<f64>().min(1.0))
     }
 
     /// A setting of the host or its server by its name in the inventory, as `nginx.config.gzip`.

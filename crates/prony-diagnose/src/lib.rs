@@ -31,7 +31,7 @@ mod walk;
 pub use against::moved;
 pub use cause::{Cause, Check, Kind, Layer, Scope, checks};
 pub use causes::CAUSES;
-pub use host_facts::worker_cpus;
+pub use host_facts::{has_work_for_one_cpu_each, worker_cpus};
 pub use plan::{plan_interventions, remedy_to_come};
 pub use verdict::diagnose;
 

@@ -71,6 +71,13 @@ pub fn runs_code(hop: &Hop<'_>) -> bool {
     !is_proxy(hop) && !keeps_data(hop) && !matches!(own, Some(Software::Nginx | Software::Haproxy))
 }
 
+/// Whether requests may wait inside a host for something of its own that is all in use: in the application, and in a proxy that is neither
+/// nginx nor HAProxy, whose limits have causes of their own.
+pub fn may_hold_back(hop: &Hop<'_>) -> bool {
+    let software = hop.host().and_then(|h| h.software);
+    runs_code(hop) || is_proxy(hop) && !matches!(software, Some(Software::Nginx | Software::Haproxy))
+}
+
 /// Whether a host passes requests on, so that what it holds back is a matter of its own causes.
 pub fn is_proxy(hop: &Hop<'_>) -> bool {
     hop.host().is_some_and(|h| h.role == Role::Proxy)

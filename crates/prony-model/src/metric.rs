@@ -295,6 +295,8 @@ catalogue! {
     LOOK_LOG_HELD = "look.log_held", Gauge, Share, "path", "share of glances at /proc/PID/fd that found the log held open by a process of the hop; one that is opened for each line hardly ever is";
     LOOK_LOG_GROWTH = "look.log_growth", Gauge, Bytes, "path", "growth of the log per second during the look";
     LOOK_WAIT = "look.wait", Gauge, Share, "kernel function", "share of looks at worker processes that found them asleep or spinning in that kernel function (/proc/PID/stack)";
+    LOOK_ANY_THREAD = "look.any_thread", Gauge, Share, "pid", "share of the moments at which all threads of the process were looked at that found one of them or more running or runnable";
+    LOOK_BUSIEST_THREAD = "look.busiest_thread", Gauge, Share, "pid", "share of looks at a thread of the process, other than its first, that found it running or runnable; that of the thread where it is most";
     LOOK_RUNNING = "look.running", Gauge, Share, "pid", "share of looks that found the process running or runnable";
     PRICE_CONNECT = "price.connect", Gauge, Micros, "", "CPU time to open and close one TCP connection here, measured in this namespace with no load of ours";
     PRICE_LOG_WRITE = "price.log_write", Gauge, Micros, "", "time of one write() that appends a 200-byte line to a file here, as after a request: not in the first two caches";

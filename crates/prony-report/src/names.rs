@@ -408,6 +408,8 @@ const METRICS: &[(&str, &str)] = &[
     ("look.tap", "CPU time of a packet tap"),
     ("look.filter_rules", "rules of packet filters"),
     ("look.dns_sockets", "sockets that ask a name server"),
+    ("look.any_thread", "share of moments that found some thread of the process running"),
+    ("look.busiest_thread", "share of looks that found the busiest further thread of the process running"),
     ("look.running", "share of looks that found the process running"),
     ("look.threads", "further threads that wait there"),
     ("look.upstream_tries", "tries of that upstream per request"),

@@ -39,13 +39,15 @@ fn capacity_cpus(run: &Run, host: &str, window: Window) -> Result<f64, Gap> {
     Ok((used + idle).min(most).max(used))
 }
 
-/// Threads that serve requests: no more CPUs than that can be used at once. A main process that only waits does not count.
+/// Threads that serve requests: no more CPUs than that can be used at once. A main process that only waits does not count. A process that
+/// runs on one CPU at a time counts once, however many threads take turns.
 fn worker_threads(run: &Run, host: &str, window: Window) -> Option<f64> {
     // A server that was reloaded has new workers; the old ones run no more.
     let runs = |pid: &str| SeriesSet::rate(run.series.points(host, &PROC_RUN, pid), window).is_some();
     let workers = run.series.items(host, &PROC_THREADS).filter(|(pid, _)| is_worker(run, host, pid));
-    let threads = workers.filter(|(pid, _)| runs(pid));
-    threads.filter_map(|(_, points)| known(points, window)).reduce(|a, b| a + b)
+    let one_each = prony_diagnose::has_work_for_one_cpu_each(run, host);
+    let count = |points| known(points, window).map(|threads| if one_each { 1.0 } else { threads });
+    workers.filter(|(pid, _)| runs(pid)).filter_map(|(_, points)| count(points)).reduce(|a, b| a + b)
 }
 
 /// What was last read of something that seldom changes and is seldom read: in a short trial perhaps not at all.
@@ -74,7 +76,7 @@ mod tests {
     use super::*;
     use crate::testing::MadeRun;
     use expect_test::{Expect, expect};
-    use prony_model::metric::{CPU_IDLE, CPU_IOWAIT, PROC_AFFINITY};
+    use prony_model::metric::{CPU_IDLE, CPU_IOWAIT, LOOK_ANY_THREAD, LOOK_RUNNING, PROC_AFFINITY};
 
     const AT: Purpose = Purpose::Level { level: Level::At };
     const LB: &str = "[host.lb]\n";
@@ -118,6 +120,17 @@ mod tests {
         check(master(worker(LB, 0.6, &[0.7, 0.7])), expect!["0.800 CPUs"]);
         let two = worker(LB, 1.2, &[0.4, 0.4]).shows(&PROC_THREADS, "8", 1.0).shows(&PROC_IS_WORKER, "8", 1.0);
         check(two.shows(&PROC_RUN, "8", 0.0), expect!["1.600 CPUs"]);
+    }
+
+    #[test]
+    fn many_threads_that_run_one_at_a_time_can_use_one_cpu() {
+        let go = |running: f64| {
+            let run = worker(LB, 0.95, &[0.2, 0.7]).shows(&PROC_THREADS, "7", 5.0);
+            run.shows(&LOOK_RUNNING, "7", running)
+        };
+        check(go(0.93), expect!["0.800 CPUs"]);
+        check(go(0.5), expect!["1.480 CPUs"]);
+        check(go(0.5).shows(&LOOK_ANY_THREAD, "7", 0.97), expect!["0.800 CPUs"]);
     }
 
     #[test]

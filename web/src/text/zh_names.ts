@@ -273,6 +273,8 @@ export const names: Names = {
   "rules of packet filters": "包过滤规则数",
   "sockets that ask a name server": "查询域名服务器的套接字",
   "share of looks that found the process running": "查看时进程正在运行的比例",
+  "share of moments that found some thread of the process running": "查看时进程有线程正在运行的比例",
+  "share of looks that found the busiest further thread of the process running": "查看时进程最忙的其他线程正在运行的比例",
   "further threads that wait there": "在同一处等待的其他线程",
   "tries of that upstream per request": "每个请求尝试该上游的次数",
   "share of the tries of that upstream that fail": "尝试该上游失败的比例",

@@ -3,7 +3,8 @@
 //! The same limit is searched again and again: do the intervals overlap, how far do the estimates spread? And a change of known size
 //! is planted at the bottleneck: is it found, with the right size, and never when it is 0? Both are asked of a lab that a CPU holds,
 //! whose limit is as steady as the machine, and of one that a clock holds (a token bucket), whose limit is the same every minute. How
-//! steady the machine was stands beside them. Invariant: every figure is what the real `prony` said, as a user would call it.
+//! steady the machine was stands beside them: before and after each search the same lab is loaded plainly, and no search can agree with
+//! another better than the lab does with itself. Invariant: every figure is what the real `prony` said, as a user would call it.
 
 use super::{holds, load_average, machine, median, sys, write_section};
 use anyhow::{Context as _, ensure};
@@ -27,6 +28,8 @@ const DETECT: &str = "3%";
 const BUDGET: &str = "4m";
 /// Largest spread of the estimates.
 const SPREAD_MAX: f64 = 0.03;
+/// How long a lab is loaded plainly between two searches: about as long as a search stays at the load that it names. A guess.
+const PLAIN: &str = "30s";
 /// Numbers of the piece of work that shows how fast the machine is. Sorting them touches memory and guesses branches, as servers do:
 /// neighbours on the same processor slow that down, and not bare arithmetic. A guess: a tenth of a second, 16 MiB.
 const YARDSTICK_NUMBERS: usize = 2 << 20;
@@ -90,7 +93,7 @@ impl Holder {
 /// How often.
 #[derive(clap::Args, Clone, Debug)]
 pub struct LimitBenchArgs {
-    /// Searches for the limit, three minutes each; 0 leaves their table as it is
+    /// Searches for the limit, three minutes each and a plain load of half a minute; 0 leaves their table as it is
     #[arg(long, default_value_t = 10)]
     pub searches: u32,
     /// Comparisons for each planted change, one to four minutes each; 0 leaves their table as it is
@@ -127,10 +130,11 @@ fn show(root: &Path, args: &LimitBenchArgs, section: &str, text: &str) -> anyhow
 }
 
 fn search_again(prony: &PathBuf, holder: Holder, times: u32) -> anyhow::Result<String> {
+    let (lab, _) = holder.searched();
     let (mut machine, mut searches) = (Machine::begin()?, Vec::new());
+    let mut plain = vec![load_plainly(prony, lab)?];
     for n in 1..=times {
-        let found = call(prony, &["limit", holder.searched().0])?;
-        let found = Searched::of(&found);
+        let found = Searched::of(&call(prony, &["limit", lab])?);
         match &found {
             Ok(s) => {
                 let said = |ends: Option<[f64; 3]>| ends.map_or("no answer".to_string(), |e| format!("{:.0}/s", e[1]));
@@ -139,9 +143,22 @@ fn search_again(prony: &PathBuf, holder: Holder, times: u32) -> anyhow::Result<S
             Err(why) => eprintln!("search {n} of {times}: {why}"),
         }
         searches.push(found);
+        plain.push(load_plainly(prony, lab)?);
+        eprintln!("loaded plainly: {:.0}/s", plain[plain.len() - 1]);
         machine.measure()?;
     }
-    Ok(searched(&searches, holder, &machine))
+    Ok(searched(&searches, &plain, holder, &machine))
+}
+
+/// What the lab, brought up anew as for a search, carries of its own workload; answers per second.
+fn load_plainly(prony: &PathBuf, lab: &str) -> anyhow::Result<f64> {
+    let up = Command::new(prony).args(["lab", "up", lab]).output().context("cannot start prony")?;
+    let stack = String::from_utf8_lossy(&up.stdout).lines().last().unwrap_or_default().to_string();
+    ensure!(up.status.success(), "lab up {lab}: {}: {}", up.status, String::from_utf8_lossy(&up.stderr).trim());
+    let found = call(prony, &["load", &stack, "-d", PLAIN]);
+    let id = Path::new(&stack).parent().and_then(Path::file_name).with_context(|| format!("{stack}: no lab's file"))?;
+    Command::new(prony).args(["lab", "down"]).arg(id).output().context("cannot start prony")?;
+    number(&found?, "/result/good_per_s")
 }
 
 fn plant(prony: &PathBuf, holder: Holder, times: u32) -> anyhow::Result<String> {
@@ -287,7 +304,7 @@ impl Compared {
     }
 }
 
-fn searched(searches: &[anyhow::Result<Searched>], holder: Holder, machine: &Machine) -> String {
+fn searched(searches: &[anyhow::Result<Searched>], plain: &[f64], holder: Holder, machine: &Machine) -> String {
     let found: Vec<&Searched> = searches.iter().flatten().collect();
     let middle = |of: fn(&Searched) -> f64| median(&found.iter().map(|s| of(s)).collect::<Vec<_>>()).unwrap_or(0.0);
     let (lab, what) = holder.searched();
@@ -308,12 +325,30 @@ fn searched(searches: &[anyhow::Result<Searched>], holder: Holder, machine: &Mac
         text += &answers(&format!("limit, where a piece of the yardstick takes {piece_us:.1} us"), times, &moved);
     }
     text += &answers("limit within p99 of 20 ms", times, &of_all(|s| s.within));
+    text += &plainly(plain);
     text += &format!("\nMedian of trials in all: {:.0}, in {:.0} s.", middle(|s| s.trials), middle(|s| s.seconds));
     if !one.is_empty() {
-        text += " Second line: what each search says of the limit at one speed of the machine, moved to the speed of the median search by the \
+        text += " The line of the yardstick: what each search says of the limit at one speed of the machine, moved to the speed of the median search by the \
                  median of the slopes that the searches found among their own trials.";
     }
     text + "\n"
+}
+
+/// The line of the plain loads. They are no search, and have no bar: their spread is what the machine does.
+fn plainly(plain: &[f64]) -> String {
+    let (least, most) = ends(plain.iter().copied());
+    format!(
+        "| no search: the workload as written for {PLAIN}, before and after each | {} |  | {least:.0} to {most:.0}/s | {:.1} % |  |  |  |  |\n",
+        plain.len(),
+        spread(plain) * 100.0
+    )
+}
+
+/// Standard deviation / mean.
+fn spread(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (values.len().max(2) - 1) as f64).sqrt() / mean
 }
 
 fn found_again(planted: &[(f64, Vec<Compared>)], holder: Holder, times: u32, machine: &Machine) -> String {
@@ -344,9 +379,7 @@ fn answers(name: &str, times: usize, all: &[[f64; 3]]) -> String {
         return format!("| {name} | {times} | {times} |  |  |  |  |  | **no** |\n");
     }
     let (least, most) = ends(all.iter().map(|a| a[1]));
-    let mean = all.iter().map(|a| a[1]).sum::<f64>() / all.len() as f64;
-    let squares: f64 = all.iter().map(|a| (a[1] - mean).powi(2)).sum();
-    let spread = (squares / (all.len().max(2) - 1) as f64).sqrt() / mean;
+    let spread = spread(&all.iter().map(|a| a[1]).collect::<Vec<_>>());
     let pairs = |i: usize| all[i + 1..].iter().map(move |b| (i, b));
     let apart = (0..all.len()).flat_map(pairs).filter(|(i, b)| all[*i][0] > b[2] || b[0] > all[*i][2]).count();
     let of_pairs = all.len() * all.len().saturating_sub(1) / 2;
@@ -417,6 +450,12 @@ mod tests {
         assert!(line.contains("2 of 3 pairs") && line.ends_with("| **no** |\n"), "{line}");
         let line = answers("limit", 3, &[first, near]);
         assert!(line.starts_with("| limit | 3 | 1 |") && line.ends_with("| **no** |\n"), "one had no answer: {line}");
+    }
+
+    #[test]
+    fn a_machine_that_moves_is_seen_in_the_plain_loads() {
+        let plain = [2000.0, 1000.0, 1000.0, 1000.0];
+        assert!(plainly(&plain).contains("| 4 |  | 1000 to 2000/s | 40.0 % |"), "{}", plainly(&plain));
     }
 
     #[test]

@@ -24,11 +24,12 @@
 //! ## References
 //! Little's law; PostgreSQL, `max_connections`.
 
+use super::event_loop_blocked::under_way;
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
 };
 use crate::facts::{Fact, Hop};
-use crate::sessions::{self, BLOCKED, Crowd, blocked_share, crowd, held, in_use, is_proxy};
+use crate::sessions::{self, BLOCKED, Crowd, blocked_share, crowd, held, in_use, is_proxy, may_hold_back};
 use prony_model::metric::{CONN_OUT_WAITING, PROC_THREADS};
 use prony_model::{Gap, Level};
 
@@ -53,19 +54,23 @@ const IN_USE: f64 = 0.25;
 /// The same where calls were timed at their sockets, to the microsecond: what the pool itself takes to hand a connection on is
 /// all that it rests. A guess.
 const IN_USE_TIMED: f64 = 0.5;
+/// Threads in calls for each answer that is awaited, below which threads do not wait for them. A guess: threads of a blocking driver show
+/// 1, Go before a pool of two showed 0.1 to 0.5.
+const IN_CALLS: f64 = 0.6;
 /// Share of the requests in flight that lie unread, from which the application does not even look at them. A guess: a
 /// blocked loop showed 0.84, a pool of two 0.00.
 pub(super) const UNREAD: f64 = 0.3;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
-    if is_proxy(hop) || hop.callees().is_empty() {
-        return does_not_apply(hop, "has no pool of connections: it calls nobody, or passes requests on");
+    if !may_hold_back(hop) || hop.callees().is_empty() {
+        return does_not_apply(hop, "has no pool of connections: it calls nobody, or keeps none back");
     }
     let Crowd { requests, unread } = match crowd(hop)? {
         Ok(crowd) => crowd,
         Err((fact, border, claim)) => return ruled_out(&fact, border, "guess", &claim),
     };
-    if unread.value >= UNREAD * requests.value {
+    // What a pool as a proxy cannot pass on, it leaves unread.
+    if !is_proxy(hop) && unread.value >= UNREAD * requests.value {
         return ruled_out(
             &unread,
             UNREAD * requests.value,
@@ -95,16 +100,9 @@ fn pool(hop: &Hop<'_>, callee: &Hop<'_>, requests: &Fact) -> Result<Judgement, G
     if let Some((further, _)) = threads_with_connections(hop, held.value)? {
         return ruled_out(&further, held.value, "guess", "each connection belongs to a thread or a process");
     }
-    let told = callee.fact("sessions in use", "", in_use);
-    let (used, in_use_min) = match (&told, hop.calls_in_flight(callee)) {
-        (Ok(told), _) => (told.clone(), IN_USE),
-        (Err(_), Ok(timed)) => (timed, IN_USE_TIMED),
-        (Err(_), Err(_)) => {
-            (hop.fact("connections that await an answer", "", |r| r.towards(&CONN_OUT_WAITING, callee))?, IN_USE)
-        }
-    };
-    if used.value < in_use_min * held.value {
-        return ruled_out(&used, in_use_min * held.value, "guess", "its connections rest most of the time");
+    let (used, border) = used(hop, callee, &held)?;
+    if used.value < border {
+        return ruled_out(&used, border, "guess", "its connections rest most of the time");
     }
     if let Some(blocked) = blocked_share(callee).filter(|b| *b >= BLOCKED) {
         let blocked =
@@ -124,8 +122,24 @@ fn pool(hop: &Hop<'_>, callee: &Hop<'_>, requests: &Fact) -> Result<Judgement, G
         .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
         .rising(Ok(rest))
         .tested_by(Dose::Queue)
-        .beside_unseen(told.is_err().then_some("sessions that wait for locks or the disk in the database"))
+        .beside_unseen(told(callee).is_err().then_some("sessions that wait for locks or the disk in the database"))
         .fires()
+}
+
+/// Connections to a callee that are in use, and the number below which they rest.
+pub(super) fn used(hop: &Hop<'_>, callee: &Hop<'_>, held: &Fact) -> Result<(Fact, f64), Gap> {
+    if let Ok(told) = told(callee) {
+        return Ok((told, IN_USE * held.value));
+    }
+    if let Ok(timed) = hop.calls_in_flight(callee) {
+        return Ok((timed, IN_USE_TIMED * held.value));
+    }
+    let waiting = hop.fact("connections that await an answer", "", |r| r.towards(&CONN_OUT_WAITING, callee))?;
+    Ok((waiting, IN_USE * held.value))
+}
+
+fn told(callee: &Hop<'_>) -> Result<Fact, Gap> {
+    callee.fact("sessions in use", "", in_use)
 }
 
 /// One fact over another at each level.
@@ -143,22 +157,40 @@ pub(super) fn ratio(a: &Fact, b: &Fact) -> Fact {
 /// Threads beside the first of each process, or processes where each has one thread, when there are about as many as
 /// connections: then each has its own. With what they are called.
 pub(super) fn threads_with_connections(hop: &Hop<'_>, held: f64) -> Result<Option<(Fact, &'static str)>, Gap> {
+    let workers = hop.workers().len() as f64;
+    let further = further_threads(hop)?;
+    if let (Some(_), Some(in_calls)) = (&further, hop.threads_in_calls()) {
+        // Answers for which no thread waits in a call are awaited by a loop, whatever threads there are.
+        let awaited = hop.at(Level::At).and_then(|at| under_way(&at)).unwrap_or(0.0);
+        if in_calls < IN_CALLS * awaited {
+            return Ok(None);
+        }
+    }
+    let (fact, what) = match further {
+        Some(further) => (further, "threads"),
+        None => (Fact::across_levels(hop, "processes that serve", workers), "processes"),
+    };
+    // A thread may hold none yet, and a process may open one or two more for itself. A guess.
+    let alike = fact.value >= 2.0 && held >= 0.6 * fact.value - 1.0 && held <= 1.3 * fact.value + 1.0;
+    Ok(alike.then_some((fact, what)))
+}
+
+/// Threads beside the first of each process; none where there are none.
+pub(super) fn further_threads(hop: &Hop<'_>) -> Result<Option<Fact>, Gap> {
     let workers = hop.workers();
     let at = hop.at(Level::At)?;
     let threads: f64 = workers.iter().filter_map(|pid| at.one(&PROC_THREADS, pid).ok()).sum();
     let further = threads - workers.len() as f64;
-    let (count, what) = if further >= 0.5 { (further, "threads") } else { (workers.len() as f64, "processes") };
-    let fact = Fact::across_levels(hop, &format!("{what} that serve"), count);
-    // A thread may hold none yet, and a process may open one or two more for itself. A guess.
-    let alike = count >= 2.0 && held >= 0.6 * count - 1.0 && held <= 1.3 * count + 1.0;
-    Ok(alike.then_some((fact, what)))
+    Ok((further >= 0.5).then(|| Fact::across_levels(hop, "threads that serve", further)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
-    use prony_model::metric::{CONN_IN_UNREAD, SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_UPSTREAM};
+    use prony_model::metric::{
+        CONN_IN_UNREAD, LOOK_THREADS, LOOK_WAIT, SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_UPSTREAM,
+    };
     use proptest::prelude::*;
 
     /// 64 requests before two connections; 405 requests/s, CPUs idle.
@@ -196,6 +228,29 @@ mod tests {
         };
         assert!(score(CAUSE.id, "app", &timed(4_800.0)) > 0.9, "1.92 of 2 are in use");
         assert_eq!(score(CAUSE.id, "app", &timed(300.0)), 0.0, "answers come at once, so the two are hardly in use");
+    }
+
+    #[test]
+    fn threads_that_wait_for_work_have_no_connections_of_their_own() {
+        let go = |in_calls: f64| {
+            let lab = lab().gauge("app", &PROC_THREADS, "101", 4.0).gauge("app", &LOOK_WAIT, "futex_do_wait", 0.7);
+            lab.gauge("app", &LOOK_THREADS, "futex_do_wait", 2.7).gauge("app", &LOOK_THREADS, "sk_wait_data", in_calls)
+        };
+        assert!(score(CAUSE.id, "app", &go(0.2)) > 0.9, "two answers are awaited, and no thread waits for them");
+        assert_eq!(score(CAUSE.id, "app", &go(1.7)), 0.0, "three threads, and one waits for each answer");
+    }
+
+    #[test]
+    fn a_pool_between_the_application_and_the_database() {
+        let bouncer = || {
+            let mut lab = lab().gauge("app", &CONN_IN_UNREAD, "80", 60.0);
+            lab.stack.host.get_mut("app").unwrap().role = prony_model::stack::Role::Proxy;
+            lab
+        };
+        assert!(score(CAUSE.id, "app", &bouncer()) > 0.9, "what it cannot pass on, it leaves unread");
+        let mut nginx = bouncer();
+        nginx.stack.host.get_mut("app").unwrap().software = Some(prony_model::Software::Nginx);
+        assert_eq!(score(CAUSE.id, "app", &nginx), 0.0, "its limits have causes of their own");
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! ## Evidence
 //! The share of the requests in flight that have no thread. As many connections as threads, or connections that stay in
 //! the accept queue, while no CPU is full and throughput stands still. Of a server that calls nobody: several requests
-//! at work, and the others unread.
+//! at work, and the others unread; or all of them read by a loop, while every other thread waits in a call.
 //!
 //! ## What it is not
 //! A pool of connections that is smaller than the number of threads. Threads that wait for a lock of their own: then
@@ -24,17 +24,18 @@
 //! ## References
 //! Little's law; futex(2).
 
-use super::connection_pool_exhausted::{CROWD, ratio, threads_with_connections};
+use super::application_lock::held as read_and_kept;
+use super::connection_pool_exhausted::{CROWD, further_threads, ratio, threads_with_connections};
 use super::event_loop_blocked::{ONE_AT_A_TIME, at_work, has_accepted_more, under_way, unread_border};
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
 };
 use crate::facts::{Fact, Hop};
 use crate::sessions::{
-    BLOCKED, BUSY_PROCESS, Crowd, blocked_share, cpus_per_process, crowd, held, is_proxy, runs_code,
+    BLOCKED, BUSY_PROCESS, Crowd, SEVERAL, blocked_share, cpus_per_process, crowd, held, may_hold_back, runs_code,
 };
 use prony_model::metric::{CONN_IN_UNREAD, LISTEN_QUEUE, LOOK_THREADS, UNIX_QUEUE};
-use prony_model::{Gap, Level, Software};
+use prony_model::{Gap, Level};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "thread-pool-exhausted",
@@ -51,11 +52,13 @@ pub(super) const CAUSE: Cause = Cause {
 const AT_WORK: f64 = 0.25;
 /// Share of the requests in flight whose connection nobody accepts, from which workers are short. A guess.
 const NOT_ACCEPTED: f64 = 0.3;
+/// Share of the threads that wait in calls, from which none is free. A guess: a pool of four that was all in use showed 0.97.
+const ALL_IN_CALLS: f64 = 0.7;
 const WORK: &str = "requests that each process has at work";
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let at_socket = unix_socket(hop);
-    if !has_workers(hop) && at_socket.is_none() {
+    if !may_hold_back(hop) && at_socket.is_none() {
         return does_not_apply(hop, "runs no code of the application");
     }
     let Crowd { requests, .. } = match crowd(hop)? {
@@ -71,7 +74,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     {
         return in_queue(hop, &requests, queued, &format!("{path} at {}", hop.name)).fires();
     }
-    if !has_workers(hop) {
+    if !may_hold_back(hop) {
         return does_not_apply(hop, "runs no code of the application, and nothing waits at its unix sockets");
     }
     if let Ok(queued) = hop.summary(&LISTEN_QUEUE)
@@ -114,7 +117,10 @@ fn own_work(hop: &Hop<'_>, requests: &Fact) -> Result<Judgement, Gap> {
     let unread = hop.summary(&CONN_IN_UNREAD)?;
     let border = unread_border(hop, requests);
     if unread.value < border {
-        return ruled_out(&unread, border, "guess", "it calls nobody, and requests are read as they come");
+        return match read_and_handed_on(hop)? {
+            Some(finding) => finding.fires(),
+            None => ruled_out(&unread, border, "guess", "it calls nobody, and requests are read as they come"),
+        };
     }
     let at_work = at_work(hop)?;
     if at_work.value <= ONE_AT_A_TIME {
@@ -126,6 +132,24 @@ fn own_work(hop: &Hop<'_>, requests: &Fact) -> Result<Judgement, Gap> {
         unread.value, requests.value, hop.name, at_work.value
     );
     fires(hop, &unread, border, &claim, share)
+}
+
+/// Threads to which a loop hands on the requests that it reads: all of them wait in calls, and the other requests wait for one.
+fn read_and_handed_on(hop: &Hop<'_>) -> Result<Option<Finding>, Gap> {
+    let Some(in_calls) = hop.threads_in_calls().filter(|threads| *threads >= SEVERAL) else { return Ok(None) };
+    let Some(threads) = further_threads(hop)? else { return Ok(None) };
+    let inside = hop.fact("requests read, not answered, not passed on", "", read_and_kept)?;
+    let share = (1.0 - threads.value / inside.value.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+    if in_calls < ALL_IN_CALLS * threads.value || inside.value < CROWD * threads.value {
+        return Ok(None);
+    }
+    let claim = format!(
+        "{:.0} requests were read at {} and wait for one of its {:.0} threads, all of which wait in calls",
+        inside.value, hop.name, threads.value
+    );
+    Ok(Some(
+        finding(hop, &inside, CROWD * threads.value, &claim, share).and(Ok(threads), "its threads beside the first"),
+    ))
 }
 
 /// Requests in the accept queue wait for workers, or for a loop that is blocked.
@@ -149,13 +173,6 @@ fn in_queue(hop: &Hop<'_>, requests: &Fact, queued: &Fact, place: &str) -> Findi
         queued.value, requests.value
     );
     finding(hop, queued, NOT_ACCEPTED * requests.value, &claim, (queued.value / requests.value).min(1.0))
-}
-
-/// Whether requests wait for workers of their own at a hop: in the application, and in a proxy that is neither nginx nor HAProxy, whose
-/// limits have causes of their own.
-fn has_workers(hop: &Hop<'_>) -> bool {
-    let software = hop.host().and_then(|h| h.software);
-    runs_code(hop) || is_proxy(hop) && !matches!(software, Some(Software::Nginx | Software::Haproxy))
 }
 
 /// The unix socket at which the most connections wait to be accepted.
@@ -192,6 +209,7 @@ fn finding(hop: &Hop<'_>, key: &Fact, border: f64, claim: &str, share: f64) -> F
 mod tests {
     use super::*;
     use crate::testing::{self, Lab, score};
+    use prony_model::Software;
     use prony_model::metric::{
         CONN_IN, CONN_IN_BUSY, CONN_IN_UNACCEPTED, CONN_OUT, CONN_OUT_WAITING, LOOK_WAIT, PROC_THREADS,
     };
@@ -286,19 +304,34 @@ mod tests {
         assert!(score(CAUSE.id, "app", &web(20.0)) > 0.0, "border");
     }
 
+    /// A server that calls nobody, with so many requests read and so many unread.
+    fn server(read: f64, unread: f64) -> Lab {
+        let lab = Lab::chain().queueing(600.0).without("app", &CONN_OUT).without("app", &CONN_OUT_WAITING);
+        let mut lab = lab.gauge("app", &CONN_IN_BUSY, "80", read + unread).levels(
+            "app",
+            &CONN_IN_UNREAD,
+            "80",
+            [0.2, unread, 2.0 * unread],
+        );
+        lab.stack.host.get_mut("app").unwrap().calls.clear();
+        lab
+    }
+
+    #[test]
+    fn a_loop_that_hands_requests_on_to_threads_has_read_them_all() {
+        let pool = |threads: f64, in_calls: f64| {
+            let lab = server(62.0, 0.0).gauge("app", &PROC_THREADS, "101", threads + 1.0);
+            lab.gauge("app", &LOOK_WAIT, "ep_poll", 0.75).gauge("app", &LOOK_THREADS, "hrtimer_nanosleep", in_calls)
+        };
+        let found = testing::finding(CAUSE.id, "app", &pool(4.0, 3.9)).unwrap();
+        assert!((found.score - 58.0 / 62.0).abs() < 0.01, "{}", found.score);
+        assert!(found.summary.contains("one of its 4 threads"), "{}", found.summary);
+        assert_eq!(score(CAUSE.id, "app", &pool(4.0, 2.5)), 0.0, "threads are free");
+        assert_eq!(score(CAUSE.id, "app", &pool(60.0, 58.0)), 0.0, "there is one for each");
+    }
+
     #[test]
     fn a_server_that_calls_nobody_has_unread_requests() {
-        let server = |at_work: f64, unread: f64| {
-            let lab = Lab::chain().queueing(600.0).without("app", &CONN_OUT).without("app", &CONN_OUT_WAITING);
-            let mut lab = lab.gauge("app", &CONN_IN_BUSY, "80", at_work + unread).levels(
-                "app",
-                &CONN_IN_UNREAD,
-                "80",
-                [0.2, unread, 2.0 * unread],
-            );
-            lab.stack.host.get_mut("app").unwrap().calls.clear();
-            lab
-        };
         let found = testing::finding(CAUSE.id, "app", &server(3.0, 56.0)).unwrap();
         assert!((found.score - 56.0 / 64.0).abs() < 0.01, "{}", found.score);
         assert!(found.summary.contains("has 3 at work"), "{}", found.summary);

@@ -1,33 +1,38 @@
 //! # Too few workers
 //!
-//! Every worker is at its limit of one CPU, while other CPUs that the hop may use are idle.
+//! Every worker is at its limit of one CPU, while other CPUs that the hop may use are idle. A worker may be a process of one thread, or of
+//! many of which one does the work, or which run one at a time.
 //!
 //! ## What it sees
 //! Share of time that each worker runs, stands in the run queue or is stopped by packet work; and the idle share of the
-//! CPUs that the hop may use.
+//! CPUs that the hop may use. Of processes with several threads: how much the busiest of them runs.
 //!
 //! ## Why it limits
-//! A single-threaded worker cannot use more than one CPU.
+//! A single-threaded worker cannot use more than one CPU; neither can threads before one lock of their language (Python), threads that may
+//! use one CPU (`GOMAXPROCS=1`), or requests that all need the one thread of a pool (`UV_THREADPOOL_SIZE=1`).
 //!
 //! ## Evidence
 //! The idle share of the hop's CPUs is capacity that more workers could use: the score.
 //!
 //! ## What it is not
 //! A process of several threads that share the work. Workers that sleep: then they wait for something else. A hop that is
-//! pinned to the CPUs it fills: an honest limit.
+//! pinned to the CPUs it fills: an honest limit. A quota of CPU time.
 //!
 //! ## Fix
-//! Knob `nginx.worker_processes`: one for each CPU that the hop may use.
+//! Knob `nginx.worker_processes`: one for each CPU that the hop may use. Of an application: more processes, or more threads in the pool
+//! that is full.
 //!
 //! ## References
 //! nginx `ngx_core_module`, directive `worker_processes`.
 
+use super::cpu_quota_throttled::stopped_by_quota;
 use crate::cause::{
     Cause, Finding, Judgement, Kind, Layer, Scope, concurrency_elasticity, gain_of_share, gain_until_next_limit, knob,
     ruled_out,
 };
 use crate::facts::Hop;
-use prony_model::metric::{LOOK_RUNNING, PROC_RUN, PROC_THREADS};
+use crate::host_facts::FULL_WORKER;
+use prony_model::metric::PROC_THREADS;
 use prony_model::{Gap, KnobId, Level};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -40,11 +45,6 @@ pub(super) const CAUSE: Cause = Cause {
     source: include_str!("too_few_workers.rs"),
 };
 
-/// On-CPU share from which a worker is at its limit. A guess: a planted case shows 0.98, a healthy proxy at its limit
-/// 0.91 to 0.97.
-const FULL_WORKER: f64 = 0.85;
-/// CPUs that a process takes with one busy thread, and little beside it. A guess.
-const ONE_THREAD: f64 = 1.1;
 /// Elasticity of throughput to connections above which workers are not at their limit. A guess.
 const GROWS: f64 = 0.4;
 /// Idle share of the hop's CPUs that makes another worker worth it. A guess.
@@ -64,7 +64,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let idle = hop.fact("idle share of the hop's CPUs", "share", |r| Ok(1.0 - r.cpu()?.busy_share()))?;
     let (workers, cpus) = (hop.workers().len(), hop.cpus()?.len());
     let threads: f64 = hop.workers().iter().filter_map(|pid| at.one(&PROC_THREADS, pid).ok()).sum();
-    let has_more_threads = threads > workers as f64 + 0.5 && !runs_one_thread_each(hop)?;
+    let has_more_threads = threads > workers as f64 + 0.5 && !has_no_use_for_more(hop);
     if workers >= cpus || has_more_threads || idle.value < IDLE_SHARE {
         return ruled_out(&idle, IDLE_SHARE, "guess", "there is no idle CPU that another worker could use");
     }
@@ -82,21 +82,18 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .fires()
 }
 
-/// Whether each worker is the one thread that it began with, always running, and the others hardly help it: as Node, whose own few threads
-/// serve no requests.
-fn runs_one_thread_each(hop: &Hop<'_>) -> Result<bool, Gap> {
-    let at = hop.at(Level::At)?;
-    let is_one = |pid: &&str| {
-        let always_runs = hop.look(&LOOK_RUNNING, pid).is_ok_and(|share| share >= FULL_WORKER);
-        always_runs && at.one(&PROC_RUN, pid).is_ok_and(|cpus| cpus <= ONE_THREAD)
-    };
-    Ok(hop.workers().iter().all(is_one))
+/// Whether each worker has work for one CPU only, and nothing from outside keeps it to that.
+fn has_no_use_for_more(hop: &Hop<'_>) -> bool {
+    hop.has_work_for_one_cpu_each() && hop.worker_cpus().len() != 1 && stopped_by_quota(hop).is_none()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
+    use prony_model::metric::{
+        CGROUP_THROTTLED_TIME, LOOK_ANY_THREAD, LOOK_BUSIEST_THREAD, LOOK_RUNNING, PROC_AFFINITY,
+    };
     use proptest::prelude::*;
 
     /// One worker at 98 %, CPU 1 idle by 82 %.
@@ -122,7 +119,24 @@ mod tests {
         };
         assert!(threads(1.0, 0.97) > 0.0, "one busy thread of seven");
         assert_eq!(threads(0.2, 0.97), 0.0, "seven that share the work");
-        assert_eq!(threads(1.0, 1.3), 0.0, "more than one runs");
+        let in_turn = |some: f64| {
+            let lab = lab(0.18, 0.97).gauge("lb", &PROC_THREADS, "101", 7.0).gauge("lb", &LOOK_RUNNING, "101", 0.2);
+            score(CAUSE.id, "lb", &lab.gauge("lb", &LOOK_ANY_THREAD, "101", some))
+        };
+        assert!(in_turn(0.97) > 0.0, "seven that run one at a time");
+        assert_eq!(in_turn(0.7), 0.0, "sometimes none, and sometimes two");
+        let pool = |busiest: f64| {
+            let lab = lab(0.18, 1.4).gauge("lb", &PROC_THREADS, "101", 7.0).gauge("lb", &LOOK_RUNNING, "101", 0.3);
+            lab.gauge("lb", &LOOK_BUSIEST_THREAD, "101", busiest)
+        };
+        assert!(score(CAUSE.id, "lb", &pool(0.98)) > 0.0, "a pool of one thread is full");
+        assert_eq!(score(CAUSE.id, "lb", &pool(0.3)), 0.0, "seven that share the work");
+        let bound = pool(0.98).without("lb", &PROC_AFFINITY).gauge("lb", &PROC_AFFINITY, "101 0", 1.0);
+        assert_eq!(score(CAUSE.id, "lb", &bound), 0.0, "it is bound to one");
+        let quota = pool(0.98).per_second("lb", &CGROUP_THROTTLED_TIME, "", 0.3);
+        assert_eq!(score(CAUSE.id, "lb", &quota), 0.0, "a quota keeps it to one CPU");
+        assert_eq!(threads(0.2, 1.3), 0.0, "more than one runs");
+        assert!(threads(1.0, 1.3) > 0.0, "one always runs, and others help it");
     }
 
     proptest! {
