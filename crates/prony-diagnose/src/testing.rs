@@ -34,11 +34,13 @@ calls = ["s1", "s2"]
 role = "server"
 at = "netns:s1"
 cpus = "1"
+software = "nginx"
 addr = "10.77.0.11"
 [host.s2]
 role = "server"
 at = "netns:s2"
 cpus = "1"
+software = "nginx"
 addr = "10.77.0.12"
 "#;
 

@@ -42,18 +42,26 @@ fn capacity_cpus(run: &Run, host: &str, window: Window) -> Result<f64, Gap> {
 /// Threads that serve requests: no more CPUs than that can be used at once. A main process that only waits does not count. A process that
 /// runs on one CPU at a time counts once, however many threads take turns.
 fn worker_threads(run: &Run, host: &str, window: Window) -> Option<f64> {
-    // A server that was reloaded has new workers; the old ones run no more.
+    let workers: Vec<_> = run.series.items(host, &PROC_THREADS).filter(|(pid, _)| is_worker(run, host, pid)).collect();
+    // A server that was reloaded has new workers; the old ones run no more. In a short trial perhaps none was read.
     let runs = |pid: &str| SeriesSet::rate(run.series.points(host, &PROC_RUN, pid), window).is_some();
-    let workers = run.series.items(host, &PROC_THREADS).filter(|(pid, _)| is_worker(run, host, pid));
+    let read_ns = |pid: &str| last(run.series.points(host, &PROC_RUN, pid), window).map(|(at_ns, _)| at_ns);
+    let newest_ns = workers.iter().filter_map(|(pid, _)| read_ns(pid)).max();
+    let none_runs = !workers.iter().any(|(pid, _)| runs(pid));
+    let counts = |pid: &str| if none_runs { read_ns(pid) == newest_ns } else { runs(pid) };
     let one_each = prony_diagnose::has_work_for_one_cpu_each(run, host);
-    let count = |points| known(points, window).map(|threads| if one_each { 1.0 } else { threads });
-    workers.filter(|(pid, _)| runs(pid)).filter_map(|(_, points)| count(points)).reduce(|a, b| a + b)
+    let threads = |points| known(points, window).map(|threads| if one_each { 1.0 } else { threads });
+    workers.iter().filter(|(pid, _)| counts(pid)).filter_map(|(_, points)| threads(points)).reduce(|a, b| a + b)
 }
 
 /// What was last read of something that seldom changes and is seldom read: in a short trial perhaps not at all.
 fn known(points: &[(u64, f64)], window: Window) -> Option<f64> {
+    last(points, window).map(|(_, value)| value)
+}
+
+fn last(points: &[(u64, f64)], window: Window) -> Option<(u64, f64)> {
     let until = points.partition_point(|(at_ns, _)| *at_ns <= window.to_ns);
-    points.get(..until)?.last().map(|(_, value)| *value)
+    points.get(..until)?.last().copied()
 }
 
 fn is_worker(run: &Run, host: &str, pid: &str) -> bool {
@@ -76,7 +84,7 @@ mod tests {
     use super::*;
     use crate::testing::MadeRun;
     use expect_test::{Expect, expect};
-    use prony_model::metric::{CPU_IDLE, CPU_IOWAIT, LOOK_ANY_THREAD, LOOK_RUNNING, PROC_AFFINITY};
+    use prony_model::metric::{CGROUP_USAGE, CPU_IDLE, CPU_IOWAIT, LOOK_ANY_THREAD, LOOK_RUNNING, PROC_AFFINITY};
 
     const AT: Purpose = Purpose::Level { level: Level::At };
     const LB: &str = "[host.lb]\n";
@@ -145,6 +153,14 @@ mod tests {
         let reloaded =
             reloaded.shows(&PROC_RUN, "8", 1.0).shows(&PROC_THREADS, "8", 1.0).shows(&PROC_IS_WORKER, "8", 1.0);
         check(reloaded.shows(&CPU_IDLE, "0", 0.0).shows(&CPU_IDLE, "1", 0.9), expect!["0.800 CPUs"]);
+    }
+
+    #[test]
+    fn workers_that_a_short_trial_did_not_read_are_those_read_last() {
+        let found = worker(LB, 0.95, &[0.2, 0.7]);
+        let short = found.trial(Purpose::Intervention { index: 0, pair: 0, arm: Arm::A }, 1000.0);
+        let short = short.shows(&CGROUP_USAGE, "", 0.95).shows(&CPU_IDLE, "0", 0.2).shows(&CPU_IDLE, "1", 0.7);
+        check(short, expect!["0.800 CPUs"]);
     }
 
     #[test]

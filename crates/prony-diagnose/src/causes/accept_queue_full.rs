@@ -24,7 +24,7 @@
 //! listen(2); Linux Documentation/networking/snmp_counter.rst, ListenOverflows.
 
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, knob, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, knob, nginx_knob, ruled_out,
 };
 use crate::facts::{Hop, Reader, SYN_TIMEOUT_S};
 use prony_model::metric::{LISTEN_BACKLOG, LISTEN_QUEUE, TCP_LISTEN_OVERFLOWS, TCP_SYN_RETRANSMITS};
@@ -59,7 +59,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             }),
             "fill of the accept queue, at most",
         )
-        .mend("raise the listen backlog of the server", knob(hop, KnobId::NginxBacklog, "1024"))
+        .mend("raise the listen backlog of the server", nginx_knob(hop, KnobId::NginxBacklog, "1024"))
         .mend("raise the kernel's cap on backlogs", knob(hop, KnobId::Sysctl("net.core.somaxconn".to_string()), "4096"))
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
         .tested_by(Dose::Removal);

@@ -24,7 +24,7 @@
 //! ## References
 //! Linux `ext4_buffered_write_iter` (takes the inode lock exclusive), `kernel/locking/rwsem.c`, `osq_lock.c`.
 
-use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, knob, predicted_gain, ruled_out};
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, nginx_knob, predicted_gain, ruled_out};
 use crate::facts::Hop;
 use crate::logs::{WRITES_PER_REQUEST, writes_per_request};
 use prony_model::metric::{LOCK_WAIT, LOOK_RUNNING, LOOK_WAIT};
@@ -71,7 +71,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let share = wait.value;
     Finding::new(wait, WAIT_SHARE, ORIGIN, &claim, share)
         .and(Ok(writes.clone()), "every request writes to the shared access log")
-        .mend("buffer the access log, or give each worker its own", knob(hop, KnobId::NginxAccessLog, "buffer=64k"))
+        .mend(
+            "buffer the access log, or give each worker its own",
+            nginx_knob(hop, KnobId::NginxAccessLog, "buffer=64k"),
+        )
         .gaining(predicted_gain(hop, share))
         // The wait was seen in one look only; how it rises with the load is told by the writes.
         .rising(hop.fact("log writes", "/s", |r| Ok(writes_per_request(hop)?.value * r.requests()?)))

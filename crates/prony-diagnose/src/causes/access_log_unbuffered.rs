@@ -28,8 +28,8 @@
 //! nginx `ngx_http_log_module`, directive `access_log` (buffering only with buffer= or gzip=).
 
 use crate::cause::{
-    Cause, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_of_share, gain_until_full, knob,
-    predicted_gain, ruled_out,
+    Cause, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_of_share, gain_until_full,
+    nginx_knob, predicted_gain, ruled_out,
 };
 use crate::facts::Hop;
 use crate::logs::{
@@ -92,7 +92,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     finding
         .and(hop.summary(&PSI_IO_FULL), "time that everything waited for a disk")
-        .mend(advice, knob(hop, KnobId::NginxAccessLog, value))
+        .mend(advice, nginx_knob(hop, KnobId::NginxAccessLog, value))
         .gaining(gain)
         .rising(hop.fact("log writes", "/s", |r| Ok(writes_per_request(hop)?.value * r.requests()?)))
         .fires()

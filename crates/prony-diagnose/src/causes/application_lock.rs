@@ -29,12 +29,12 @@
 //! ## References
 //! futex(2); flock(2); PHP manual, `session_write_close`; B. Gregg, "Off-CPU Analysis".
 
-use super::connection_pool_exhausted::used;
+use super::connection_pool_exhausted::{UNREAD, used};
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, predicted_gain, ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
-use crate::sessions::{self, BUSY_PROCESS, SEVERAL, cpus_per_process, crowd, runs_code, unread};
+use crate::sessions::{self, BUSY_PROCESS, Crowd, SEVERAL, cpus_per_process, crowd, runs_code, unread};
 use prony_model::metric::{CONN_OUT, CONN_OUT_WAITING, THREAD_ASLEEP, THREAD_COUNT, THREAD_SLEEPS};
 use prony_model::{Gap, Level, Metric};
 
@@ -167,13 +167,18 @@ fn in_use(at: &Reader<'_>) -> f64 {
 /// How many requests an application holds that were read and not passed on, and the share of looks that find it idle all the same; none
 /// where that is not so, or has another reason.
 fn idle_with_requests(hop: &Hop<'_>) -> Result<Option<(Fact, Fact)>, Gap> {
-    if crowd(hop)?.is_err() {
+    if !runs_code(hop) {
+        return Ok(None);
+    }
+    // Requests that lie unread wait for a loop, or for threads.
+    let Ok(Crowd { requests, unread }) = crowd(hop)? else { return Ok(None) };
+    if unread.value >= UNREAD * requests.value {
         return Ok(None);
     }
     let (Some(idle), Some(in_calls)) = (hop.idle_looks(), hop.threads_in_calls()) else { return Ok(None) };
     let held = hop.fact("requests read, not answered, not passed on", "", held)?;
     let is_idle = cpus_per_process(hop)?.value < BUSY_PROCESS && idle >= IDLE_MIN && in_calls < SEVERAL;
-    let is_inside = runs_code(hop) && held.value >= inside_border(hop)?;
+    let is_inside = held.value >= inside_border(hop)?;
     let idle = Fact::across_levels(hop, "share of looks that find its first thread idle", idle);
     Ok((is_idle && is_inside).then_some((idle, held)))
 }
@@ -281,6 +286,7 @@ mod tests {
         assert!((found.score - 62.0 / 64.0).abs() < 0.01, "{}", found.score);
         assert!(found.summary.contains("which is idle") && found.lookalike.is_some(), "{}", found.summary);
         let silent = |lab: Lab, why: &str| assert_eq!(score(CAUSE.id, "app", &lab), 0.0, "{why}");
+        silent(semaphore(0.9).gauge("app", &CONN_IN_UNREAD, "80", 20.0), "a loop that is blocked");
         silent(semaphore(0.4), "it has something to do");
         silent(semaphore(0.9).gauge("app", &LOOK_THREADS, "hrtimer_nanosleep", 4.0), "its threads wait in calls");
         silent(semaphore(0.9).sessions([1.0, 9.0, 9.0], "running"), "its connections are in use");

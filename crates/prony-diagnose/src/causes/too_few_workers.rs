@@ -27,8 +27,8 @@
 
 use super::cpu_quota_throttled::stopped_by_quota;
 use crate::cause::{
-    Cause, Finding, Judgement, Kind, Layer, Scope, concurrency_elasticity, gain_of_share, gain_until_next_limit, knob,
-    ruled_out,
+    Cause, Finding, Judgement, Kind, Layer, Scope, concurrency_elasticity, gain_of_share, gain_until_next_limit,
+    nginx_knob, ruled_out,
 };
 use crate::facts::Hop;
 use crate::host_facts::FULL_WORKER;
@@ -76,7 +76,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     );
     Finding::new(idle, IDLE_SHARE, "guess", &claim, share)
         .and(Ok(least.clone()), "each worker is at its limit")
-        .mend("as many workers as CPUs that the hop may use", knob(hop, KnobId::NginxWorkerProcesses, cpus.to_string()))
+        .mend(
+            "as many workers as CPUs that the hop may use",
+            nginx_knob(hop, KnobId::NginxWorkerProcesses, cpus.to_string()),
+        )
         .gaining(Some(gain_of_share(share, gain_until_next_limit(hop))))
         .rising(Ok(least))
         .fires()
