@@ -19,6 +19,31 @@ pub(crate) fn warmup(base: &LoadPlan, effort: &Effort) -> Command {
     order(Purpose::Warmup, timed(base, Nanos(0), effort.warmup), "warm-up")
 }
 
+/// Growth of throughput within the first warm-up, or from one to the next, from which the stack still warms up. A guess: two servers of
+/// Java that compiled their code went from 842/s to 12,900/s within a minute.
+const WARMS: f64 = 1.2;
+/// Warm-ups in all. A guess: 12 s, after which a server of Java mostly runs compiled code.
+const WARMUPS_MAX: usize = 6;
+
+/// One more warm-up where a closed loop still got more and more answers: code was compiled, caches filled. What is measured meanwhile is
+/// true of no other minute.
+pub(crate) fn warm_up_further(run: &Run, base: &LoadPlan, effort: &Effort) -> Option<Command> {
+    let so_far: Vec<&LoadResult> =
+        run.trials.iter().filter(|t| t.purpose == Purpose::Warmup).map(|t| &t.result).collect();
+    let grew = match so_far.as_slice() {
+        [] => false,
+        [first] => {
+            let (earlier, later) = first.per_second.split_at(first.per_second.len().div_ceil(2));
+            let per_second = |answers: &[u64]| answers.iter().sum::<u64>() as f64 / answers.len() as f64;
+            !later.is_empty() && per_second(later) >= WARMS * per_second(earlier)
+        }
+        [.., before, last] => last.good_per_s >= WARMS * before.good_per_s,
+    };
+    let asks = base.rate.is_some() || base.profile.is_some();
+    let again = || order(Purpose::Warmup, timed(base, Nanos(0), effort.warmup), "warm-up: it still gets faster");
+    (grew && !asks && so_far.len() < WARMUPS_MAX).then(again)
+}
+
 /// The workload as it is written.
 pub(crate) fn at(base: &LoadPlan, effort: &Effort) -> Command {
     order(Purpose::Level { level: Level::At }, timed(base, effort.settle, effort.level), "the workload as written")
@@ -158,6 +183,28 @@ mod tests {
             format!("{}: {load}, {} connections, {}\n", order.label, order.plan.connections, order.plan.duration)
         });
         want.assert_eq(&lines.collect::<String>());
+    }
+
+    #[test]
+    fn a_stack_warms_up_until_it_gets_no_faster() {
+        let further = |rates: &[f64], per_second: &[u64]| {
+            let mut run = MadeRun::of("");
+            for rate in rates {
+                run = run.trial(Purpose::Warmup, *rate);
+            }
+            run.run.trials[0].result.per_second = per_second.to_vec();
+            warm_up_further(&run.run, &plan(), &Effort::default()).is_some()
+        };
+        assert!(further(&[842.0], &[300, 1384]), "it compiles its code");
+        assert!(!further(&[1000.0], &[980, 1020]));
+        assert!(!further(&[1000.0], &[1000]), "a second tells nothing");
+        assert!(further(&[842.0, 2500.0], &[300, 1384]));
+        assert!(!further(&[842.0, 2500.0, 2700.0], &[300, 1384]));
+        assert!(!further(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0], &[1, 2]), "it takes too long");
+        let asked = LoadPlan { rate: Some(Rate(1000.0)), ..plan() };
+        let mut run = MadeRun::of("").trial(Purpose::Warmup, 842.0).run;
+        run.trials[0].result.per_second = vec![300, 1384];
+        assert_eq!(warm_up_further(&run, &asked, &Effort::default()), None, "a rate is asked");
     }
 
     #[test]

@@ -420,13 +420,12 @@ impl Session {
             }
             Stage::Hold => {
                 self.stage(Stage::Warmup, "load", "warm up");
-                let sized = match &self.goal {
-                    Goal::Limit(goal) => goal.largest(&self.base),
-                    Goal::Cells(_) | Goal::Diagnose { .. } | Goal::Prove { .. } => self.base.clone(),
-                };
-                self.queue.push_back(levels::warmup(&sized, &self.effort));
+                self.queue.push_back(levels::warmup(&self.sized(), &self.effort));
             }
-            Stage::Warmup => self.after_warmup(),
+            Stage::Warmup => match levels::warm_up_further(&self.run, &self.sized(), &self.effort) {
+                Some(further) => self.queue.push_back(further),
+                None => self.after_warmup(),
+            },
             Stage::AtTheLimit => {
                 let detail = "below, at and beyond the knee";
                 self.stage(Stage::Levels, "observe", detail);
@@ -437,6 +436,14 @@ impl Session {
             Stage::Search => self.search_on(),
             Stage::Prove => self.after_proof(),
             Stage::Cells | Stage::Keep | Stage::End => self.done(),
+        }
+    }
+
+    /// The workload that a warm-up sends.
+    fn sized(&self) -> LoadPlan {
+        match &self.goal {
+            Goal::Limit(goal) => goal.largest(&self.base),
+            Goal::Cells(_) | Goal::Diagnose { .. } | Goal::Prove { .. } => self.base.clone(),
         }
     }
 

@@ -148,7 +148,7 @@ fn inside(hop: &Hop<'_>) -> Result<Option<Judgement>, Gap> {
     let border = inside_border(hop)?;
     let mut finding = Finding::new(held.clone(), border, "guess: half of its part of them", &claim, share)
         .and(Ok(idle), "its processes wait for something to do")
-        .mend("find what it keeps for one request at a time, or for few: a lock, a semaphore, a queue of tasks; make it smaller or wider", None)
+        .mend("find what it keeps for few requests at a time: a lock, a semaphore, a queue of tasks, a limit of its own; make it smaller or wider", None)
         .gaining(gain_until_full(hop).map(|cap| gain_of_share(share, Some(cap))))
         .rising(Ok(held))
         .tested_by(Dose::Queue)

@@ -1,6 +1,7 @@
 //! # Connection pool exhausted
 //!
-//! The application keeps too few connections to what it calls: requests wait inside it for one to come free.
+//! The application, or a pool of connections before the database (PgBouncer), keeps too few connections to what it calls: requests wait
+//! inside it for one to come free.
 //!
 //! ## What it sees
 //! Connections from the application to each host that it calls, requests in flight, and whether either grows when twice
@@ -15,7 +16,8 @@
 //!
 //! ## What it is not
 //! A database that is slow: its CPUs are full, or its sessions wait for locks or for the disk. An event loop that is
-//! blocked: then requests lie unread. A pool of threads: then each connection belongs to one of them. Connections that
+//! blocked: then requests lie unread. A pool of threads: then each connection belongs to one of them, which waits in a call for
+//! its answer. Connections that
 //! rest. Without the database's own word, a wait for locks behind a full pool looks the same; then the verdict says so and is not sure.
 //!
 //! ## Fix
