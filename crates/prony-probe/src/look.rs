@@ -127,15 +127,12 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
     }
     let (start, reading_ns) = (Instant::now(), sys::thread_cpu_ns());
     let (mut next_worker, mut next_thread, mut glances, mut bursts, mut page) = (0, 0, 0, 0, Vec::new());
-    let (mut ticks, mut moments) = (0u32, Moments::new());
+    let mut moments = Moments::default();
     while start.elapsed() < duration {
         let tick_end = Instant::now() + TICK;
         look_in_turn(&mut stacks, &mut next_worker, &mut page);
         look_in_turn(&mut threads, &mut next_thread, &mut page);
-        if ticks.is_multiple_of(TICKS_PER_MOMENT) && threads.len() <= THREADS_AT_ONCE {
-            look_at_all(&mut moments, &mut stacks, &mut threads, &mut page);
-        }
-        ticks += 1;
+        moments.tick(&mut stacks, &mut threads, &mut page);
         if let Some(sent) = sent_so_far(&mut netstat, &mut page) {
             pauses.see(start.elapsed(), sent);
         }
@@ -164,9 +161,7 @@ pub fn look(name: &str, host: &Host, roots: Roots, at_ns: u64, duration: Duratio
     put_logs(&mut facts, &mut logs, seconds);
     put_stacks(&mut facts, &stacks);
     put_threads(&mut facts, &threads);
-    moments.iter().for_each(|(pid, (all, found))| {
-        facts.put(&m::LOOK_ANY_THREAD, &pid.to_string(), f64::from(*found) / f64::from(*all));
-    });
+    moments.put(&mut facts);
     pauses.put(&mut facts);
     neighbours.put(&mut facts, seconds);
     if roots.live() {
@@ -219,20 +214,40 @@ fn look_in_turn(looked_at: &mut [Worker], next: &mut usize, page: &mut Vec<u8>) 
     }
 }
 
-/// Processes of several threads, looked at as a whole: in how many moments, and how many of them found some thread running.
-type Moments = BTreeMap<u32, (u32, u32)>;
+/// Processes of several threads, looked at as a whole.
+#[derive(Debug, Default)]
+struct Moments {
+    ticks: u32,
+    /// By process: moments in all, and those that found some thread running.
+    seen: BTreeMap<u32, (u32, u32)>,
+}
 
-fn look_at_all(moments: &mut Moments, firsts: &mut [Worker], threads: &mut [Worker], page: &mut Vec<u8>) {
-    let mut some_runs: BTreeMap<u32, bool> = threads.iter().map(|thread| (thread.process, false)).collect();
-    for worker in firsts.iter_mut().chain(threads) {
-        if let Some(some) = some_runs.get_mut(&worker.process) {
-            *some |= worker.runs(page).unwrap_or(false);
+impl Moments {
+    fn tick(&mut self, firsts: &mut [Worker], threads: &mut [Worker], page: &mut Vec<u8>) {
+        if self.ticks.is_multiple_of(TICKS_PER_MOMENT) && threads.len() <= THREADS_AT_ONCE {
+            self.look_at_all(firsts, threads, page);
+        }
+        self.ticks += 1;
+    }
+
+    fn look_at_all(&mut self, firsts: &mut [Worker], threads: &mut [Worker], page: &mut Vec<u8>) {
+        let mut some_runs: BTreeMap<u32, bool> = threads.iter().map(|thread| (thread.process, false)).collect();
+        for worker in firsts.iter_mut().chain(threads) {
+            if let Some(some) = some_runs.get_mut(&worker.process) {
+                *some |= worker.runs(page).unwrap_or(false);
+            }
+        }
+        for (process, some) in some_runs {
+            let (all, found) = self.seen.entry(process).or_default();
+            *all += 1;
+            *found += u32::from(some);
         }
     }
-    for (process, some) in some_runs {
-        let (all, found) = moments.entry(process).or_default();
-        *all += 1;
-        *found += u32::from(some);
+
+    fn put(&self, facts: &mut Facts) {
+        for (process, (all, found)) in &self.seen {
+            facts.put(&m::LOOK_ANY_THREAD, &process.to_string(), f64::from(*found) / f64::from(*all));
+        }
     }
 }
 
@@ -637,12 +652,14 @@ mod tests {
             Worker::new(process, &own)
         };
         let mut firsts = [worker(7, "7", "S"), worker(8, "8", "S"), worker(9, "9", "R")];
-        let mut moments = Moments::new();
+        let mut moments = Moments::default();
         for state in ["R", "S"] {
             let mut threads = [worker(7, "70", "S"), worker(7, "71", state), worker(8, "80", "D")];
-            look_at_all(&mut moments, &mut firsts, &mut threads, &mut Vec::new());
+            moments.look_at_all(&mut firsts, &mut threads, &mut Vec::new());
         }
-        assert_eq!(moments, Moments::from([(7, (2, 1)), (8, (2, 0))]), "the third has one thread");
+        let mut facts = Facts::new("app", 0);
+        moments.put(&mut facts);
+        assert_eq!(facts.listing(), "look.any_thread [7] 0.5\nlook.any_thread [8] 0\n", "the third has one thread");
     }
 
     #[test]
