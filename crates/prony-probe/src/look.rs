@@ -667,7 +667,7 @@ mod tests {
         let thread =
             |process, looks, running| Worker { looks, running, ..Worker::new(process, Path::new("/proc/1/task/2")) };
         let mut facts = Facts::new("app", 0);
-        put_threads(&mut facts, &[thread(7, 40, 2), thread(7, 40, 39), thread(8, 40, 10), thread(8, 5, 5)]);
+        put_threads(&mut facts, &[thread(7, 40, 39), thread(7, 40, 2), thread(8, 40, 10), thread(8, 5, 5)]);
         assert_eq!(facts.listing(), "look.busiest_thread [7] 0.975\nlook.busiest_thread [8] 0.25\n");
     }
 
