@@ -116,9 +116,9 @@ const ONE_CPU: f64 = 1.1;
 const IDLE: [&str; 3] = ["ep_poll", "do_epoll_wait", "futex"];
 
 impl<'a> Hop<'a> {
-    /// Whether each worker has work for one CPU and no use for more, whatever threads it has: one of them always runs, or some
-    /// thread does and all together take one CPU. As Node, whose first thread runs all the requests; Go that may use one CPU; Python, whose threads run one at
-    /// a time.
+    /// Whether each worker has work for one CPU and no use for more, whatever threads it has: one of them always runs, or some thread does
+    /// and all together take one CPU. As Node, whose first thread runs all the requests; Go that may use one CPU; Python, whose threads run
+    /// one at a time.
     pub fn has_work_for_one_cpu_each(&self) -> bool {
         let Ok(at) = self.at(prony_model::Level::At) else { return false };
         let is_one = |pid: &&str| {

@@ -16,9 +16,9 @@
 //!
 //! ## What it is not
 //! A database that is slow: its CPUs are full, or its sessions wait for locks or for the disk. An event loop that is
-//! blocked: then requests lie unread. A pool of threads: then each connection belongs to one of them, which waits in a call for
-//! its answer. Connections that
-//! rest. Without the database's own word, a wait for locks behind a full pool looks the same; then the verdict says so and is not sure.
+//! blocked: then requests lie unread. A pool of threads: then each connection belongs to one of them, which waits in a call
+//! for its answer. Connections that rest. Without the database's own word, a wait for locks behind a full pool looks the same;
+//! then the verdict says so and is not sure.
 //!
 //! ## Fix
 //! A larger pool, up to what the database can serve at once; shorter use of each connection.
