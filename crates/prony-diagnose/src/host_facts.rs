@@ -115,6 +115,10 @@ const ONE_CPU: f64 = 1.1;
 /// Kernel functions in which threads wait for work, or for each other.
 const IDLE: [&str; 3] = ["ep_poll", "do_epoll_wait", "futex"];
 
+fn is_idle(function: &str) -> bool {
+    IDLE.iter().any(|idle| function.starts_with(idle))
+}
+
 impl<'a> Hop<'a> {
     /// Whether each worker has work for one CPU and no use for more, whatever threads it has: one of them always runs, or some thread does
     /// and all together take one CPU. As Node, whose first thread runs all the requests; Go that may use one CPU; Python, whose threads run
@@ -134,15 +138,13 @@ impl<'a> Hop<'a> {
     /// Threads beside the first of each process that wait in a call: for an answer, a file, a time. Those that wait for work or for each
     /// other do not count. None when nobody looked.
     pub fn threads_in_calls(&self) -> Option<f64> {
-        let is_call = |function: &&str| !IDLE.iter().any(|idle| function.starts_with(idle));
-        let waits = self.items(&LOOK_THREADS).into_iter().filter(is_call);
+        let waits = self.items(&LOOK_THREADS).into_iter().filter(|function| !is_idle(function));
         self.was_looked_at().then(|| waits.filter_map(|function| self.look(&LOOK_THREADS, function).ok()).sum())
     }
 
     /// Share of looks that found the first threads of its processes waiting for work, or for other threads; none when nobody looked.
     pub fn idle_looks(&self) -> Option<f64> {
-        let idle =
-            self.items(&LOOK_WAIT).into_iter().filter(|function| IDLE.iter().any(|idle| function.starts_with(idle)));
+        let idle = self.items(&LOOK_WAIT).into_iter().filter(|function| is_idle(function));
         self.was_looked_at().then(|| idle.filter_map(|function| self.look(&LOOK_WAIT, function).ok()).sum())
     }
 

@@ -100,7 +100,7 @@ fn at_locks(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&sleeps, SLEEPS_PER_REQUEST, "guess", "its threads hardly wait for each other");
     }
     let at = hop.at(Level::At)?;
-    let held = hop.fact("requests read, not answered, not passed on", "", held)?;
+    let held = requests_held(hop)?;
     let asleep = (sum(hop, &THREAD_ASLEEP, locks.functions) * threads).min(threads);
     let at_the_lock = (held.value - (threads - asleep)).clamp(0.0, asleep);
     let share = (at_the_lock / at.in_flight()?).min(1.0);
@@ -176,7 +176,7 @@ fn idle_with_requests(hop: &Hop<'_>) -> Result<Option<(Fact, Fact)>, Gap> {
         return Ok(None);
     }
     let (Some(idle), Some(in_calls)) = (hop.idle_looks(), hop.threads_in_calls()) else { return Ok(None) };
-    let held = hop.fact("requests read, not answered, not passed on", "", held)?;
+    let held = requests_held(hop)?;
     let is_idle = cpus_per_process(hop)?.value < BUSY_PROCESS && idle >= IDLE_MIN && in_calls < SEVERAL;
     let is_inside = held.value >= inside_border(hop)?;
     let idle = Fact::across_levels(hop, "share of looks that find its first thread idle", idle);
@@ -206,6 +206,11 @@ fn most_waited_for(hop: &Hop<'_>) -> &'static Locks {
 fn sum(hop: &Hop<'_>, metric: &Metric, letters: &str) -> f64 {
     let functions = hop.items(metric).into_iter().filter(|item| item.contains(letters));
     functions.filter_map(|item| hop.look(metric, item).ok()).sum()
+}
+
+/// [`held`] at each level.
+pub(super) fn requests_held(hop: &Hop<'_>) -> Result<Fact, Gap> {
+    hop.fact("requests read, not answered, not passed on", "", held)
 }
 
 /// Requests that were read and are neither answered nor passed on.

@@ -24,7 +24,7 @@
 //! ## References
 //! Little's law; futex(2).
 
-use super::application_lock::held as read_and_kept;
+use super::application_lock::requests_held;
 use super::connection_pool_exhausted::{CROWD, further_threads, ratio, threads_with_connections};
 use super::event_loop_blocked::{ONE_AT_A_TIME, at_work, has_accepted_more, under_way, unread_border};
 use crate::cause::{
@@ -138,7 +138,7 @@ fn own_work(hop: &Hop<'_>, requests: &Fact) -> Result<Judgement, Gap> {
 fn read_and_handed_on(hop: &Hop<'_>) -> Result<Option<Finding>, Gap> {
     let Some(in_calls) = hop.threads_in_calls().filter(|threads| *threads >= SEVERAL) else { return Ok(None) };
     let Some(threads) = further_threads(hop)? else { return Ok(None) };
-    let inside = hop.fact("requests read, not answered, not passed on", "", read_and_kept)?;
+    let inside = requests_held(hop)?;
     let share = (1.0 - threads.value / inside.value.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
     if in_calls < ALL_IN_CALLS * threads.value || inside.value < CROWD * threads.value {
         return Ok(None);
