@@ -63,6 +63,9 @@ pub struct Load {
 pub struct Achieved {
     /// Relative gain in throughput.
     pub gain: f64,
+    /// Half of its 95 % interval; none of rows that were kept before it was.
+    #[serde(default)]
+    pub half_interval: Option<f64>,
     /// Whether throughput, p99 or p99.9 differ beyond what pairs differ by: the 95 % interval of one of them leaves 0 out. Of a wait that
     /// one request in 200 has, p99 says nothing.
     pub moves: bool,
@@ -75,9 +78,10 @@ impl Achieved {
             |of: fn(&Load) -> f64| pairs.iter().map(|(with, without)| (of(with), of(without))).collect::<Vec<_>>();
         let effect = |of: fn(&Load) -> f64| paired::compare("", &values(of));
         let (rps, tails) = (effect(|l| l.good_per_s), [effect(|l| l.p99_us), effect(|l| l.p999_us)]);
-        let gain = rps.as_ref()?.effect;
+        let (gain, low, high) = rps.as_ref().map(|e| (e.effect, e.low, e.high))?;
+        let half_interval = Some((high - low) / 2.0).filter(|half| half.is_finite());
         let moves = tails.into_iter().chain([rps]).flatten().any(|e| e.low > 0.0 || e.high < 0.0);
-        Some(Self { gain, moves })
+        Some(Self { gain, half_interval, moves })
     }
 }
 
@@ -168,6 +172,11 @@ impl Row {
     /// Predicted less achieved gain, in percentage points; none where one of them is not known.
     pub fn gain_error_points(&self) -> Option<f64> {
         Some(100.0 * (self.predicted? - self.achieved.as_ref()?.gain))
+    }
+
+    /// How well the gain that was achieved is known itself, in percentage points: no prediction can be judged more exactly.
+    pub fn gain_known_points(&self) -> Option<f64> {
+        Some(100.0 * self.achieved.as_ref().filter(|_| self.predicted.is_some())?.half_interval?)
     }
 
     /// The throughput that follows from the predicted gain against the one after mending, relative; none where one is not known.
@@ -313,6 +322,9 @@ pub fn summary(rows: &[Row]) -> Vec<String> {
             100.0 * throughput
         ));
     }
+    if let Some((points, cases)) = off(Row::gain_known_points) {
+        lines.push(format!("the gain that was got is known to {points:.0} points itself (median half of its 95 % interval, {cases} cases)"));
+    }
     let seconds: Vec<f64> = scored.iter().map(|r| r.seconds).filter(|s| *s > 0.0).collect();
     if let (Some(middle), Some(most)) = (median(&seconds), seconds.iter().copied().reduce(f64::max)) {
         lines.push(format!("a diagnosis took {middle:.0} s in the median, {most:.0} s at most"));
@@ -382,7 +394,7 @@ mod tests {
         let mut row = Row::new("backlog".into(), &truth("tcp"), Outcome::Wrong);
         let verdict = json!({"cause": "accept-queue-full", "hop": "s1", "grounded": true, "predicted_gain": 0.2});
         row.judge(&truth("tcp"), &json!({ "verdict": verdict }), false).unwrap();
-        row.achieved = Some(Achieved { gain: 0.25, moves: true });
+        row.achieved = Some(Achieved { gain: 0.25, half_interval: Some(0.031), moves: true });
         let skipped = Row::new("tls".into(), &truth("tcp"), Outcome::Skipped("needs TLS".into()));
         let rows = [row, skipped];
         let want = "\
@@ -394,6 +406,7 @@ tls      accept-queue-full at s1                                                
 grounded and right: 1; right among the three strongest: 1
 by plain thresholds: 0 of 0 right; by ranked correlation: 0 of 0 right
 median error of the predicted gain: 5 points, over 1 cases; of the throughput that follows from it: 4 %; of the share of the limit that it is: 3.3 points
+the gain that was got is known to 3 points itself (median half of its 95 % interval, 1 cases)
 ";
         assert_eq!(table(&rows), want);
         assert!(all_right(&rows) && !all_right(&rows[1..]));
@@ -423,6 +436,7 @@ median error of the predicted gain: 5 points, over 1 cases; of the throughput th
         let healthy = [1000.0, 800.0, 650.0, 500.0];
         let moved = of([500.0, 405.0, 320.0, 252.0], healthy).unwrap();
         assert!(moved.moves && (moved.gain - 1.0).abs() < 0.01, "{moved:?}");
+        assert!(moved.half_interval.is_some_and(|half| (0.01..0.05).contains(&half)), "{moved:?}");
         assert!(!of([1002.0, 795.0, 652.0, 499.0], healthy).unwrap().moves);
         assert_eq!(of([0.0; 4], healthy), None);
         let few_wait = healthy.map(|rate| (waiting(rate, 1e6), load(rate)));

@@ -22,7 +22,7 @@
 //! Linux Documentation/networking/segmentation-offloads.rst.
 
 use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, knob, predicted_gain, ruled_out, work_share};
-use crate::facts::{Fact, Hop};
+use crate::facts::{Fact, Hop, Reader};
 use prony_model::metric::{IF_MTU, IF_OFFLOAD, IF_RX_BYTES, IF_RX_PACKETS, IF_TX_BYTES, IF_TX_PACKETS};
 use prony_model::{Gap, Knob, KnobId, Level, Metric};
 
@@ -120,11 +120,10 @@ fn split(hop: &Hop<'_>, direction: &Direction, interface: &str) -> Option<Split>
     let state = |feature: &str| at.one(&IF_OFFLOAD, &format!("{interface} {feature}"));
     let is_off = |feature: &&&str| state(feature).is_ok_and(|on| on < 0.5);
     let off = direction.features.iter().find(is_off).filter(|off| **off != "gro" || !is_virtual(hop, interface))?;
-    let (bytes, packets) = (at.one(direction.bytes, interface).ok()?, at.one(direction.packets, interface).ok()?);
-    let mtu = at.one(&IF_MTU, interface).unwrap_or(MTU);
-    if bytes / at.requests().ok()? < BULK_BYTES || bytes / packets.max(1.0) > mtu + FRAME_BYTES {
+    if !comes_split(&at, direction, interface) {
         return None;
     }
+    let (packets, mtu) = (at.one(direction.packets, interface).ok()?, mtu(&at, interface));
     let fact = hop.fact(format!("packets that {off} on {interface} would spare"), "share", |r| {
         let (bytes, packets) = (r.one(direction.bytes, interface)?, r.one(direction.packets, interface)?);
         // Acknowledgements and small packets stay: only full ones are joined.
@@ -133,10 +132,27 @@ fn split(hop: &Hop<'_>, direction: &Direction, interface: &str) -> Option<Split>
     });
     let fact = fact.ok()?;
     let spared = fact.value * packets;
-    let on = |word: &&str| direction.features.contains(word) || state(word).is_ok_and(|on| on >= 0.5);
-    let wanted: Vec<&str> = OFFLOADS.into_iter().filter(on).collect();
+    // Once it is mended, what the other end of a virtual link splits may as well be joined.
+    let on = |word: &&str| state(word).is_ok_and(|on| on >= 0.5);
+    let missing = |word: &&str| DIRECTIONS.iter().any(|d| d.features.contains(word) && comes_split(&at, d, interface));
+    let wanted: Vec<&str> = OFFLOADS.into_iter().filter(|word| on(word) || missing(word)).collect();
     let remedy = knob(hop, KnobId::Offloads(interface.to_string()), wanted.join(","));
     Some(Split { saved: fact, spared, off: format!("{off} on {interface}"), remedy })
+}
+
+/// Whether much goes through an interface in one direction for each request, in packets no larger than its MTU.
+fn comes_split(at: &Reader<'_>, direction: &Direction, interface: &str) -> bool {
+    let read = |metric| at.one(metric, interface).ok();
+    let (Some(bytes), Some(packets), Ok(requests)) = (read(direction.bytes), read(direction.packets), at.requests())
+    else {
+        return false;
+    };
+    bytes / requests >= BULK_BYTES && bytes / packets.max(1.0) <= mtu(at, interface) + FRAME_BYTES
+}
+
+/// Largest packet of an interface, without its frame.
+fn mtu(at: &Reader<'_>, interface: &str) -> f64 {
+    at.one(&IF_MTU, interface).unwrap_or(MTU)
 }
 
 /// Whether packets come as they were sent: a virtual link splits none, so there is nothing to join.
@@ -169,6 +185,14 @@ mod tests {
         assert_eq!(turned(&found), Some(("offloads.eth0".to_string(), "gro,gso,tso".to_string())));
         let apart = finding(CAUSE.id, "lb", &lab(1_400.0).gauge("lb", &IF_OFFLOAD, "eth0 gro", 0.0)).unwrap();
         assert_eq!(turned(&apart).unwrap().1, "gso,tso", "what joins received packets stays as it is");
+        let bytes = 2_000.0 * 102_400.0;
+        let both = lab(1_400.0).gauge("lb", &IF_OFFLOAD, "eth0 gro", 0.0).per_second("lb", &IF_RX_BYTES, "eth0", bytes);
+        let both = both.per_second("lb", &IF_RX_PACKETS, "eth0", bytes / 1_400.0);
+        assert_eq!(
+            turned(&finding(CAUSE.id, "lb", &both).unwrap()).unwrap().1,
+            "gro,gso,tso",
+            "they come split as well"
+        );
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(20_000.0)), 0.0, "joined all the same");
         assert_eq!(score(CAUSE.id, "lb", &lab(1_400.0).gauge("lb", &IF_OFFLOAD, "eth0 gso", 1.0)), 0.0, "on");

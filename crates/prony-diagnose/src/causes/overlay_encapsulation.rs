@@ -20,8 +20,8 @@
 //! ## References
 //! Overlay cost per MTU packet +21 % CPU cycles (IBM, UCC 2014), as in the catalogue, row 24.
 
-use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, predicted_gain, ruled_out};
-use crate::facts::Hop;
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_with_relief, ruled_out};
+use crate::facts::{Hop, Reader};
 use prony_model::metric::{IF_RX_PACKETS, IF_TX_PACKETS};
 use prony_model::{Gap, Level};
 
@@ -45,24 +45,11 @@ const SHARE_MIN: f64 = 0.03;
 const ORIGIN: &str = "cited: catalogue row 24 (a host-network A/B below 3 % rules it out)";
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
-    let wrapped = hop.fact("overlay packets / packets below", "share", |r| {
-        let (mut over, mut below) = (0.0, 0.0);
-        for metric in [&IF_TX_PACKETS, &IF_RX_PACKETS] {
-            for interface in hop.items(metric).into_iter().filter(|i| *i != "lo") {
-                let rate = r.one(metric, interface).unwrap_or(0.0);
-                *(if OVERLAYS.iter().any(|o| interface.starts_with(o)) { &mut over } else { &mut below }) += rate;
-            }
-        }
-        if below > 0.0 {
-            Ok((over / below).min(1.0))
-        } else {
-            Err(Gap::new(IF_TX_PACKETS.name, hop.name, "no packets were counted"))
-        }
-    })?;
+    let wrapped = hop.fact("overlay packets / packets below", "share", wrapped)?;
     let at = hop.at(Level::At)?;
     // What others do on its CPUs costs no more for it.
     let of_its_cpus = at.own_cpu().and_then(|own| Ok(own / at.cpu()?.total())).unwrap_or(1.0);
-    let share = wrapped.value * EXTRA_CYCLES / (1.0 + EXTRA_CYCLES) * of_its_cpus * (1.0 - at.stalled_share());
+    let share = extra(wrapped.value) * of_its_cpus * (1.0 - at.stalled_share());
     let border = SHARE_MIN * (1.0 + EXTRA_CYCLES) / EXTRA_CYCLES;
     if share < SHARE_MIN || !cpu_is_full(hop)? {
         return ruled_out(&wrapped, border, ORIGIN, "few packets are wrapped, or the CPUs have room for it");
@@ -72,15 +59,42 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     Finding::new(wrapped, border, ORIGIN, &claim, share)
         .and(softirq, "packet work on the hop's CPUs")
         .mend("route natively between the hosts instead of through the overlay", None)
-        .gaining(predicted_gain(hop, share))
+        .gaining(Some(gain_with_relief(hop, share, freed)))
         .rising(hop.summary(&IF_TX_PACKETS))
         .fires()
+}
+
+/// Share of the packets of a hop that are wrapped.
+fn wrapped(r: &Reader<'_>) -> Result<f64, Gap> {
+    let (mut over, mut below) = (0.0, 0.0);
+    for metric in [&IF_TX_PACKETS, &IF_RX_PACKETS] {
+        for interface in r.hop.items(metric).into_iter().filter(|i| *i != "lo") {
+            let rate = r.one(metric, interface).unwrap_or(0.0);
+            *(if OVERLAYS.iter().any(|o| interface.starts_with(o)) { &mut over } else { &mut below }) += rate;
+        }
+    }
+    if below > 0.0 {
+        Ok((over / below).min(1.0))
+    } else {
+        Err(Gap::new(IF_TX_PACKETS.name, r.hop.name, "no packets were counted"))
+    }
+}
+
+/// The share of its CPU time that a hop spends on wrapping, where so many of its packets are wrapped.
+fn extra(wrapped: f64) -> f64 {
+    wrapped * EXTRA_CYCLES / (1.0 + EXTRA_CYCLES)
+}
+
+/// CPUs of a host that are free once nothing is wrapped: every host of the overlay pays.
+fn freed(hop: &Hop<'_>) -> Option<f64> {
+    let at = hop.at(Level::At).ok()?;
+    Some(extra(wrapped(&at).ok()?) * at.own_cpu().ok()?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Lab, score};
+    use crate::testing::{Lab, finding, score};
     use proptest::prelude::*;
 
     fn lab(packets: f64) -> Lab {
@@ -96,6 +110,20 @@ mod tests {
         let (whole, half) =
             (score(CAUSE.id, "lb", &lab(24_000.0)), score(CAUSE.id, "lb", &lab(24_000.0).own("lb", 0.45)));
         assert!(half > 0.0 && half < 0.75 * whole, "others use half of its CPU: {half} of {whole}");
+    }
+
+    #[test]
+    fn every_host_of_the_overlay_is_relieved() {
+        // The servers' CPU is nearly full as well.
+        let busy = lab(24_000.0).cpu("1", 0.5, 0.3, 0.15);
+        let gain = |lab: &Lab| finding(CAUSE.id, "lb", lab).unwrap().gain.unwrap();
+        let servers = |lab: Lab| {
+            let wrap = |lab: Lab, host| lab.per_second(host, &IF_TX_PACKETS, "vxlan0", 24_000.0).own(host, 0.45);
+            wrap(wrap(lab, "s1"), "s2")
+        };
+        let (alone, all) = (gain(&busy), gain(&servers(busy)));
+        assert!(alone < 0.06, "until the servers' CPU is full: {alone}");
+        assert!(all > 0.09, "which wraps less then, too: {all}");
     }
 
     proptest! {

@@ -10,8 +10,8 @@
 //! A worker that waits for a CPU serves nothing; the CPU that it waits for works for somebody else.
 //!
 //! ## Evidence
-//! With full CPUs the share of their capacity that strangers take, times the share of time in which the workers want
-//! one; else the share of request time that workers wait.
+//! With full CPUs the share of the time in which its workers want a CPU that they wait for strangers; of what they wait for, the
+//! stack's own processes are left out. Else the share of request time that workers wait.
 //!
 //! ## What it is not
 //! Hosts of the stack, or its generator, that share CPUs: then the machine is too small, which is an honest limit.
@@ -30,7 +30,7 @@ use crate::cause::{
 use crate::facts::{Fact, Hop, Reader};
 use crate::host_facts::looked_at;
 use prony_model::metric::{CPU_NICE, CPU_SYSTEM, CPU_USER, LOOK_NEIGHBOUR, PROC_NAME, PROC_RUN};
-use prony_model::{Gap, Level, Metric};
+use prony_model::{Gap, Level, Metric, Trial};
 use std::collections::BTreeSet;
 
 pub(super) const CAUSE: Cause = Cause {
@@ -72,7 +72,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         Ok(((delay + run) / hop.workers().len().max(1) as f64).min(1.0))
     })?;
     let waiting = at.delay_and_run()?.0 / at.in_flight()?;
-    let share = if full { taken * wanted.value * (1.0 - at.stalled_share()) } else { waiting.min(taken) };
+    let for_strangers = strangers.value / (strangers.value + waited_for_of_stack(hop)?);
+    let share =
+        if full { delay.value * for_strangers * wanted.value * (1.0 - at.stalled_share()) } else { waiting.min(taken) };
     if share < SHARE_MIN {
         let part = Fact::across_levels(hop, "share of the limit that waiting for a CPU explains", share);
         return ruled_out(&part, SHARE_MIN, "guess", "its workers want a CPU too seldom for strangers to matter");
@@ -104,20 +106,37 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 /// use is the least. A gap when the processes of one of these hosts are not known: its work would look like a stranger's.
 fn strangers(hop: &Hop<'_>) -> Result<Fact, Gap> {
     let cpus = worker_cpus(hop)?;
+    let near = |other: &Hop<'_>| is_on(other, hop, &cpus);
     hop.fact("CPUs used by strangers", "CPUs", |r| {
         let mut used = 0.0;
         for cpu in cpus.iter().map(u32::to_string) {
             used += r.one(&CPU_USER, &cpu)? + r.one(&CPU_NICE, &cpu).unwrap_or(0.0) + r.one(&CPU_SYSTEM, &cpu)?;
         }
-        let near =
-            |other: &Hop<'_>| other.shares_cpu_with(hop) && other.cpus().is_ok_and(|theirs| !theirs.is_disjoint(&cpus));
-        let own = hosts_of(hop).filter(near).map(|other| Reader { hop: other, trial: r.trial }.process_cpu());
-        let own: f64 = own.collect::<Result<Vec<f64>, Gap>>()?.iter().sum();
+        let own = process_cpu(hosts_of(hop).filter(near), r.trial)?;
         let beside = hop.run.stack.beside_path().into_iter().map(|name| hop.other(name)).filter(near);
         let beside = beside.filter_map(|other| Reader { hop: other, trial: r.trial }.process_cpu().ok());
         let bystanders = hop.bystanders().into_iter().filter_map(|pid| r.one(&PROC_RUN, pid).ok());
         Ok((used - own).max(beside.chain(bystanders).sum()))
     })
+}
+
+/// CPUs that processes of the stack use for which a worker of the hop waits: those of other hosts on its CPUs, and, where workers are
+/// more than CPUs, those of the workers beside it.
+fn waited_for_of_stack(hop: &Hop<'_>) -> Result<f64, Gap> {
+    let (cpus, at, workers) = (worker_cpus(hop)?, hop.at(Level::At)?, hop.workers().len().max(1) as f64);
+    let others = hosts_of(hop).filter(|other| other.name != hop.name && is_on(other, hop, &cpus));
+    let beside_it = (1.0 - cpus.len() as f64 / workers).max(0.0);
+    Ok(process_cpu(others, at.trial)? + beside_it * at.process_cpu()?)
+}
+
+/// CPUs that the processes of all these hosts use.
+fn process_cpu<'a>(hosts: impl Iterator<Item = Hop<'a>>, trial: &Trial) -> Result<f64, Gap> {
+    hosts.map(|hop| Reader { hop, trial }.process_cpu()).sum()
+}
+
+/// Whether another host may run on these CPUs of the hop.
+fn is_on(other: &Hop<'_>, hop: &Hop<'_>, cpus: &BTreeSet<u32>) -> bool {
+    other.shares_cpu_with(hop) && other.cpus().is_ok_and(|theirs| !theirs.is_disjoint(cpus))
 }
 
 /// CPUs of the hop that its workers may use; all of them where no mask was read.
@@ -166,7 +185,7 @@ fn names(hop: &Hop<'_>) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, monotonic, score};
-    use prony_model::metric::{CGROUP_USAGE, PROC_RUN_DELAY, PROC_SERVES};
+    use prony_model::metric::{CGROUP_USAGE, PROC_IS_WORKER, PROC_RUN_DELAY, PROC_SERVES};
 
     /// A neighbour of equal weight on CPU 0.
     fn lab(delay: f64) -> Lab {
@@ -182,7 +201,7 @@ mod tests {
     #[test]
     fn fires_silent_border() {
         let found = finding(CAUSE.id, "lb", &lab(0.45)).unwrap();
-        assert!((found.score - 0.45 * 0.9).abs() < 1e-6, "{}", found.score);
+        assert!((found.score - 0.5 * 0.9).abs() < 1e-6, "{}", found.score);
         assert!(found.summary.contains("burn (pid 900)") && !found.summary.contains("nginx"), "{}", found.summary);
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(0.04)), 0.0, "it hardly waits");
@@ -198,6 +217,20 @@ mod tests {
             0.0,
             "the stack's own"
         );
+    }
+
+    #[test]
+    fn workers_that_wait_for_each_other_wait_for_no_stranger() {
+        // Three quarters of the CPU are its own, and each worker waits for the other three.
+        let four = |workers: [&str; 4]| {
+            let lab = workers.into_iter().fold(lab(0.0).own("lb", 0.0), |lab, pid| {
+                let lab = lab.per_second("lb", &PROC_RUN, pid, 0.18).per_second("lb", &PROC_RUN_DELAY, pid, 0.8);
+                lab.gauge("lb", &PROC_IS_WORKER, pid, 1.0)
+            });
+            score(CAUSE.id, "lb", &lab.per_second("lb", &CGROUP_USAGE, "", 0.72))
+        };
+        let share = four(["101", "102", "103", "104"]);
+        assert!((0.15..0.25).contains(&share), "the fifth that the stranger takes: {share}");
     }
 
     #[test]
