@@ -20,6 +20,11 @@ pub const SYN_TIMEOUT_S: f64 = 1.0;
 /// How long a lost segment with nothing behind it stays lost, in seconds: Linux `TCP_RTO_MIN` (include/net/tcp.h),
 /// which a tail loss probe of a lone segment waits for as well (`tcp_schedule_loss_probe`).
 pub const RETRANSMIT_TIMEOUT_S: f64 = 0.2;
+/// How much of its children's mean CPU time a parent takes, from which it serves as well. A guess: a parent that only watches takes next
+/// to nothing, one that serves as much.
+const AS_CHILDREN: f64 = 0.5;
+/// CPUs below which a process is idle. A guess.
+const WORKS_CPUS: f64 = 0.01;
 /// All that was recorded.
 const WHOLE_RUN: Window = Window { from_ns: 0, to_ns: u64::MAX };
 
@@ -211,18 +216,28 @@ impl<'a> Hop<'a> {
         peer.rsplit_once(':').is_some_and(|(host, _)| Some(host) == addr)
     }
 
-    /// Processes that serve requests, by pid; all processes when none is marked. Those of the level at the limit: a remedy that is
-    /// tried later may start others.
+    /// Processes that serve requests, by pid; all processes when none is marked. A parent that works as its children do is one as well,
+    /// but in a database, whose parent works for each connection. Those of the level at the limit: a remedy that is tried later may
+    /// start others.
     pub fn workers(&self) -> Vec<&'a str> {
         let window = self.run.level(Level::At).map(|trial| trial.window);
         let ran = |points| window.is_none_or(|window| SeriesSet::max(points, window).is_some());
         let seen = self.run.series.items(self.name, &PROC_RUN);
         let then: Vec<_> = seen.filter(|(_, points)| ran(points)).map(|(pid, _)| pid).collect();
         let all = if then.is_empty() { self.items(&PROC_RUN) } else { then };
-        let marked: Vec<_> = (all.iter().copied())
-            .filter(|pid| self.run.series.points(self.name, &PROC_IS_WORKER, pid).last().is_some_and(|(_, v)| *v > 0.5))
-            .collect();
-        if marked.is_empty() { all } else { marked }
+        let is_marked =
+            |pid: &str| self.run.series.points(self.name, &PROC_IS_WORKER, pid).last().is_some_and(|(_, v)| *v > 0.5);
+        let (marked, parents): (Vec<_>, Vec<_>) = all.iter().copied().partition(|pid| is_marked(pid));
+        if marked.is_empty() {
+            return all;
+        }
+        let ran = |pid: &str| self.at(Level::At).and_then(|r| r.one(&PROC_RUN, pid)).unwrap_or(0.0);
+        let mean = marked.iter().map(|pid| ran(pid)).sum::<f64>() / marked.len() as f64;
+        let (is_database, bystanders) =
+            (self.host().is_some_and(|host| host.role == Role::Database), self.bystanders());
+        let works =
+            |pid: &&str| !is_database && !bystanders.contains(pid) && ran(pid) >= (AS_CHILDREN * mean).max(WORKS_CPUS);
+        marked.iter().copied().chain(parents.into_iter().filter(works)).collect()
     }
 
     /// Processes in the hop's control group that can serve nobody, by pid: others that somebody runs there.
@@ -506,6 +521,20 @@ mod tests {
         assert_eq!(Hop { run: &run, name: "lb" }.workers().len(), workers);
         run.trials.clear();
         assert_eq!(Hop { run: &run, name: "lb" }.workers().len(), workers + 1, "without a level all that ran");
+    }
+
+    #[test]
+    fn a_parent_that_works_as_its_children_do_is_a_worker() {
+        let workers = |parent: f64, role: Role| {
+            let lab = Lab::healthy().own("lb", 0.4).gauge("lb", &PROC_IS_WORKER, "101", 1.0);
+            let mut lab = lab.per_second("lb", &PROC_RUN, "100", parent).gauge("lb", &PROC_IS_WORKER, "100", 0.0);
+            lab.stack.host.get_mut("lb").unwrap().role = role;
+            Hop { run: &lab.run(), name: "lb" }.workers().len()
+        };
+        assert_eq!(workers(0.005, Role::Proxy), 1, "a master");
+        assert_eq!(workers(0.15, Role::App), 1);
+        assert_eq!(workers(0.25, Role::App), 2);
+        assert_eq!(workers(0.25, Role::Database), 1, "it starts a process for each connection");
     }
 
     #[test]

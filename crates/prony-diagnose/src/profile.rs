@@ -49,6 +49,12 @@ impl<'a> Profile<'a> {
         modules.max(self.sum(&PROFILE_SELF, starts(code.functions)))
     }
 
+    /// Whether any of this code was seen, or was the caller of what was.
+    pub fn has(&self, code: &Code) -> bool {
+        self.share_in(code) > 0.0
+            || self.sum(&PROFILE_TOTAL, |item| code.functions.iter().any(|name| item.starts_with(name))) > 0.0
+    }
+
     /// Share of functions without a name, in files whose bracketed names begin so.
     pub fn share_unnamed(&self, files: &[&str]) -> f64 {
         self.sum(&PROFILE_SELF, |item| files.iter().any(|file| item.starts_with(file)))

@@ -12,7 +12,8 @@ mod table;
 mod tools;
 mod works;
 
-use super::{load_average, prioritised, sys, write_section};
+use super::pauses::Clock;
+use super::{compile, load_average, prioritised, sys, write_section};
 use anyhow::{Context as _, bail, ensure};
 use scenario::Scenario;
 use servers::{Fixture, Nghttpd, Nginx};
@@ -239,7 +240,7 @@ fn told(generator: &Generator, rate: Option<f64>) -> anyhow::Result<Vec<String>>
 
 /// The programs, built.
 struct Programs {
-    clock: PathBuf,
+    clock: Clock,
     floor: PathBuf,
     floor_uring: PathBuf,
     null_server: PathBuf,
@@ -249,30 +250,16 @@ struct Programs {
 
 impl Programs {
     fn prepare(root: &Path) -> anyhow::Result<Self> {
-        let target = super::target(root);
-        let built = target.join("bench");
-        std::fs::create_dir_all(&built).with_context(|| format!("cannot create {}", built.display()))?;
-        let compile = |name: &str| {
-            let binary = built.join(name.replace('/', "_"));
-            let source = root.join("xtask/fixtures").join(name).with_extension("c");
-            let status = Command::new("gcc").args(["-O2", "-Wall", "-o"]).arg(&binary).arg(&source).arg("-lm").status();
-            ensure!(
-                status.context("cannot start gcc; apt-get install gcc")?.success(),
-                "gcc failed on {}",
-                source.display()
-            );
-            Ok(binary)
-        };
         let mut cargo = Command::new("cargo");
         cargo.current_dir(root).args(["build", "--release", "--quiet", "-p", "prony-load", "--example", "load"]);
         ensure!(cargo.status().context("cannot start cargo")?.success(), "the engine does not build");
-        let engine = target.join("release/examples/load");
+        let engine = super::target(root).join("release/examples/load");
         Ok(Self {
-            clock: compile("clock")?,
-            floor: compile("floor")?,
-            floor_uring: compile("floor_uring")?,
-            null_server: compile("null_server")?,
-            scenario_server: compile("scenario/server")?,
+            clock: Clock::prepare(root)?,
+            floor: compile(root, "floor")?,
+            floor_uring: compile(root, "floor_uring")?,
+            null_server: compile(root, "null_server")?,
+            scenario_server: compile(root, "scenario/server")?,
             engine,
         })
     }

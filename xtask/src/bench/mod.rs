@@ -9,12 +9,13 @@ pub mod labs;
 pub mod limit;
 pub mod load;
 pub mod observe;
+mod pauses;
 pub mod stats;
 mod sys;
 pub mod truth;
 pub mod undo;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -60,6 +61,37 @@ pub fn median(values: &[f64]) -> Option<f64> {
         n if n % 2 == 1 => Some(sorted[middle]),
         _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
     }
+}
+
+/// The median and the ends, `1.023 (1.010 to 1.031)`; nothing of none.
+pub fn spread(values: &[f64], digits: usize) -> String {
+    let Some(middle) = median(values) else { return String::new() };
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    format!("{middle:.digits$} ({least:.digits$} to {most:.digits$})")
+}
+
+/// `KEY VALUE` among the lines that a program printed.
+///
+/// # Errors
+/// There is no such line, or it has no number.
+pub fn number_told(said: &str, key: &str) -> anyhow::Result<f64> {
+    let value = said.lines().find_map(|line| line.split_once(' ').filter(|(name, _)| *name == key)?.1.parse().ok());
+    value.with_context(|| format!("no {key} was told; it said:\n{said}"))
+}
+
+/// Builds a program of `xtask/fixtures`, which is in C.
+///
+/// # Errors
+/// There is no gcc, or it fails.
+pub fn compile(root: &Path, fixture: &str) -> anyhow::Result<PathBuf> {
+    let folder = target(root).join("bench");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let source = root.join("xtask/fixtures").join(fixture).with_extension("c");
+    let binary = folder.join(fixture.replace('/', "_"));
+    let status = Command::new("gcc").args(["-O2", "-Wall", "-o"]).arg(&binary).arg(&source).arg("-lm").status();
+    ensure!(status.context("cannot start gcc; apt-get install gcc")?.success(), "gcc failed on {}", source.display());
+    Ok(binary)
 }
 
 /// Whether a bar holds, for a table.

@@ -9,12 +9,12 @@ mod server;
 mod table;
 mod tools;
 
+use super::pauses::Clock;
 use super::{load_average, prioritised, write_section};
 use anyhow::{Context as _, bail, ensure};
 use schedule::{Due, Percentiles, Service, Stalls, even, follow, percentiles};
 use server::{Served, TruthServer};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use tools::{Job, TOOLS, Told, Tool, Truth, WARMUP};
 
 /// CPU of the server; the generators get the other one of a two-core machine.
@@ -36,6 +36,9 @@ const STALL_EVERY_NS: u64 = 5_000_000_000;
 const STALL_NS: u64 = 200_000_000;
 /// A millisecond.
 const MS: u64 = 1_000_000;
+
+/// A percentile is right within this many microseconds; or within a share, see the table.
+const ERROR_US_MAX: f64 = 30.0;
 
 /// How much to measure.
 #[derive(clap::Args, Clone, Debug)]
@@ -104,7 +107,9 @@ pub fn run(root: &Path, args: &TruthArgs) -> anyhow::Result<()> {
     let mut tables: Vec<(&Case, Vec<Row>)> =
         cases.map(|case| (case, bench.tools.iter().map(|(tool, _)| Row::new(tool.name)).collect())).collect();
     // A round has every case and tool once: what disturbs the machine for minutes cannot spoil all runs of one of them.
+    let mut away = Vec::new();
     for round in 1..=args.rounds {
+        away.push(bench.clock.away(GENERATOR_CPU, args.seconds, ERROR_US_MAX, args.realtime)?);
         for (case, rows) in &mut tables {
             let services = bench.write_services(case)?;
             for (row, (tool, program)) in rows.iter_mut().zip(&bench.tools) {
@@ -113,7 +118,7 @@ pub fn run(root: &Path, args: &TruthArgs) -> anyhow::Result<()> {
             }
         }
     }
-    let text = table::page(args, &bench.missing, &tables, floor, &busy_before);
+    let text = table::page(args, &bench.missing, &tables, &Machine { floor, away, busy_before });
     println!("{text}");
     if !args.no_write {
         // A part must not replace the whole table.
@@ -132,6 +137,7 @@ struct Bench<'a> {
     args: &'a TruthArgs,
     folder: PathBuf,
     server: PathBuf,
+    clock: Clock,
     script: PathBuf,
     tools: Vec<(&'static Tool, PathBuf)>,
     missing: Vec<&'static str>,
@@ -158,6 +164,15 @@ struct Run {
     late_us: Percentiles,
 }
 
+/// What the machine did to all of them.
+struct Machine {
+    floor: Floor,
+    /// Shares of the time in which the generators' CPU was elsewhere, one per round.
+    away: Vec<f64>,
+    /// Load average before.
+    busy_before: String,
+}
+
 /// What a client sees beyond the service time when it does nothing else, in microseconds.
 struct Floor {
     least_us: f64,
@@ -167,15 +182,7 @@ struct Floor {
 impl<'a> Bench<'a> {
     fn prepare(root: &Path, args: &'a TruthArgs) -> anyhow::Result<Self> {
         let target = super::target(root);
-        let folder = target.join("bench");
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let (server, source) = (folder.join("truth_server"), root.join("xtask/fixtures/truth_server.c"));
-        let status = Command::new("gcc").args(["-O2", "-Wall", "-o"]).arg(&server).arg(&source).status();
-        ensure!(
-            status.context("cannot start gcc; apt-get install gcc")?.success(),
-            "gcc failed on {}",
-            source.display()
-        );
+        let (server, clock) = (super::compile(root, "truth_server")?, Clock::prepare(root)?);
         let (mut tools, mut missing) = (Vec::new(), Vec::new());
         for tool in TOOLS.iter().filter(|tool| wanted(args.tool.as_deref(), tool.name)) {
             match tool.find(&target) {
@@ -187,7 +194,7 @@ impl<'a> Bench<'a> {
             }
         }
         let script = root.join("xtask/fixtures/truth_percentiles.lua");
-        Ok(Self { args, folder, server, script, tools, missing })
+        Ok(Self { args, folder: target.join("bench"), server, clock, script, tools, missing })
     }
 
     /// Draws the service times of a case and writes them where the server reads them.

@@ -14,7 +14,8 @@
 //!
 //! ## What it is not
 //! The access log: that has causes of its own. Lines that tell of another fault (no ports, no memory): they are few per
-//! request, and that fault explains more. A line for each request that fails: then what makes them fail is the matter.
+//! request, and that fault explains more. A line for each request that fails, or a call stack where most fail: then what makes them fail
+//! is the matter.
 //!
 //! ## Fix
 //! `error_log ... error` or `warn`; find what complains. prony has no knob for it.
@@ -40,6 +41,9 @@ pub(super) const CAUSE: Cause = Cause {
 
 /// Lines per request from which a log is a flood. A guess: the border that an access log has for being unbuffered.
 const LINES_PER_REQUEST: f64 = 0.2;
+/// Lines that a request may write which fails, where most do: an application tells the calls that led there. A guess: tracebacks of Python
+/// and Java have 20 to 100 lines.
+const LINES_OF_A_FAILURE: f64 = 100.0;
 /// Below this share of the limit it does not matter. A guess.
 const SHARE_MIN: f64 = 0.02;
 
@@ -51,8 +55,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if lines.value < LINES_PER_REQUEST {
         return ruled_out(&lines, LINES_PER_REQUEST, "guess", "the error log is quiet");
     }
-    let beyond = hop.fact("error log lines beyond one for each failed request / request", "", |r| {
-        Ok(lines_per_s(r, path)? / r.requests()? - r.trial.result.error_share())
+    let beyond = hop.fact("error log lines beyond those of failed requests / request", "", |r| {
+        let of_each = if r.trial.result.mostly_fails() { LINES_OF_A_FAILURE } else { 1.0 };
+        Ok(lines_per_s(r, path)? / r.requests()? - of_each * r.trial.result.error_share())
     })?;
     if beyond.value < LINES_PER_REQUEST {
         return ruled_out(&beyond, LINES_PER_REQUEST, "guess", "its lines tell of requests that fail");
@@ -104,8 +109,10 @@ mod tests {
         assert!(score(CAUSE.id, "lb", &lab(1.0)) > 0.0);
         let counted = Lab::healthy().per_second("lb", &ERROR_LOG_LINES, "", 30_600.0);
         assert!(score(CAUSE.id, "lb", &counted) > 0.05);
-        assert!(score(CAUSE.id, "lb", &lab(1.0).failing(0.5)) > 0.0, "more lines than failures");
-        assert_eq!(score(CAUSE.id, "lb", &lab(1.0).failing(0.9)), 0.0, "a line for each failure");
+        assert!(score(CAUSE.id, "lb", &lab(1.0).failing(0.4)) > 0.0, "more lines than failures");
+        assert_eq!(score(CAUSE.id, "lb", &lab(0.5).failing(0.4)), 0.0, "a line for each failure");
+        assert_eq!(score(CAUSE.id, "lb", &lab(41.0).failing(0.9)), 0.0, "the calls that led to each failure");
+        assert!(score(CAUSE.id, "lb", &lab(191.0).failing(0.9)) > 0.0, "what debugging writes");
     }
 
     monotonic!(lab, 0.0..40.0);

@@ -4,7 +4,8 @@
 //!
 //! ## What it sees
 //! Lines of the error log that say that requests or connections are limited, or delayed, per request. And answers that say
-//! 429 (too many requests), at the hop that gets these requests and does not pass them on. And answers that, at the rate
+//! 429 (too many requests), at the hop that gets these requests and does not pass them on; 503 (not available) as well, of an
+//! application that calls nobody who could have failed it, while its CPUs have room. And answers that, at the rate
 //! that the configuration allows each of them, may take long enough to be seen.
 //!
 //! ## Why it limits
@@ -25,14 +26,16 @@
 //! leaves it alone, and asks with more connections, of which no limit lets more through.
 //!
 //! ## References
-//! nginx: ngx_http_limit_req_module, ngx_http_limit_conn_module, ngx_http_core_module (limit_rate). RFC 6585, section 4: status 429.
+//! nginx: ngx_http_limit_req_module, ngx_http_limit_conn_module, ngx_http_core_module (limit_rate). RFC 6585, section 4: status 429;
+//! RFC 9110, section 15.6.4: status 503. uvicorn, `--limit-concurrency`.
 
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, nginx_knob, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_of_share, gain_until_full, nginx_knob,
+    ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
 use crate::logs::{error_log, with_uncounted};
-use crate::sessions::keeps_data;
+use crate::sessions::{keeps_data, runs_code};
 use prony_model::metric::{
     CONN_OUT_SENT, ERROR_LOG_DELAYING, ERROR_LOG_LIMITING, IF_TX_BYTES, SPLIT_CALLS, SPLIT_REQUESTS,
 };
@@ -88,8 +91,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             "answers that clients count as failed",
         )
         .mend(
-            "raise the limit (nginx: limit_req rate and burst, limit_conn; HAProxy: http-request deny) if it is not meant to \
-             hold at this load",
+            "raise the limit (nginx: limit_req rate and burst, limit_conn; HAProxy: http-request deny; an application: how many \
+             requests it takes at once) if it is not meant to hold at this load",
             requests,
         )
         .mend("the same of connections", connections.clone())
@@ -100,7 +103,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             None => Dose::Queue,
         })
         .rising(hop.fact("limited, delayed or refused", "/s", |r| {
-            Ok(limited_per_s(r).unwrap_or(0.0).max(too_many_per_s(r)))
+            Ok(limited_per_s(r).unwrap_or(0.0).max(refused_per_s(r)))
         }))
         .fires()
 }
@@ -162,10 +165,10 @@ fn bytes(size: &str) -> Option<f64> {
     Some(f64::from(number.parse::<u32>().ok()?) * unit)
 }
 
-/// Requests that are answered with 429, per request, when it is this hop that refuses them: all come to it, and these it does not
+/// Requests that are answered with a refusal, per request, when it is this hop that refuses them: all come to it, and these it does not
 /// pass on. None where another hop does, or where it was not read who asks whom how often.
 fn refused_here(hop: &Hop<'_>) -> Option<Fact> {
-    let refused = hop.fact("answered with 429 / request", "", |r| Ok(too_many_per_s(r) / r.throughput()?)).ok()?;
+    let refused = hop.fact(refusal(hop).name, "", |r| Ok(refused_per_s(r) / r.throughput()?)).ok()?;
     let passes_on = |h: &Hop<'_>| passed_on(h).map(|passed| passed > 1.0 - refused.value / 2.0);
     let mut callers = hop.run.stack.callers(hop.name).into_iter().map(|caller| hop.other(caller));
     let all_come = hop.is_entry() || callers.all(|caller| passes_on(&caller) == Some(true));
@@ -192,10 +195,25 @@ fn passed_on(hop: &Hop<'_>) -> Option<f64> {
     of_sockets.into_iter().chain(of_look).reduce(f64::max)
 }
 
-/// Answers with 429 per second.
-fn too_many_per_s(r: &Reader<'_>) -> f64 {
+/// How a hop refuses what is too much for it.
+struct Refusal {
+    name: &'static str,
+    statuses: &'static [u16],
+}
+
+/// An application that has room and calls nobody may say 503 for a limit of its own; of others it tells that somebody fails.
+fn refusal(hop: &Hop<'_>) -> Refusal {
+    if runs_code(hop) && hop.callees().is_empty() && cpu_is_full(hop).is_ok_and(|full| !full) {
+        return Refusal { name: "answered with 429 or 503 / request", statuses: &[429, 503] };
+    }
+    Refusal { name: "answered with 429 / request", statuses: &[429] }
+}
+
+/// Refusals per second.
+fn refused_per_s(r: &Reader<'_>) -> f64 {
     let result = &r.trial.result;
-    result.statuses.get(&429).map_or(0.0, |count| *count as f64 / result.duration_s.max(f64::MIN_POSITIVE))
+    let refused = refusal(&r.hop).statuses.iter().filter_map(|status| result.statuses.get(status)).sum::<u64>();
+    refused as f64 / result.duration_s.max(f64::MIN_POSITIVE)
 }
 
 fn limited_per_s(r: &Reader<'_>) -> Result<f64, Gap> {
@@ -210,6 +228,7 @@ mod tests {
     use crate::testing::{Lab, monotonic, score};
     use prony_model::metric::{ERROR_LOG_LINES, LOG_SIZE, LOOK_LOG_LINE};
     use prony_model::run::Inventory;
+    use prony_model::stack::Software;
 
     fn lab(limited: f64) -> Lab {
         Lab::healthy().per_second("lb", &ERROR_LOG_LIMITING, "", limited * 15_300.0)
@@ -250,6 +269,22 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &unseen), 0.0, "nobody knows whose");
         let other = passing(0.2).answering(500, 0.8);
         assert_eq!(score(CAUSE.id, "lb", &other), 0.0, "that is no limit");
+    }
+
+    #[test]
+    fn an_application_that_has_room_refuses_by_503_as_well() {
+        let refusing = |host: &str, busy: f64, software: Option<Software>| {
+            let servers = ["10.77.0.11:80", "10.77.0.12:80"];
+            let lab = Lab::healthy().answering(503, 0.8).cpu("1", busy, 0.1, 0.0);
+            let mut lab =
+                servers.into_iter().fold(lab, |lab, server| lab.per_second("lb", &CONN_OUT_SENT, server, 7_650.0));
+            lab.stack.host.get_mut(host).unwrap().software = software;
+            score(CAUSE.id, host, &lab)
+        };
+        assert!((refusing("s1", 0.2, None) - 0.8).abs() < 1e-3);
+        assert_eq!(refusing("s1", 0.2, Some(Software::Nginx)), 0.0, "nginx says so of its servers");
+        assert_eq!(refusing("s1", 0.89, None), 0.0, "it is overloaded");
+        assert_eq!(refusing("lb", 0.2, None), 0.0, "who passes on may find nobody to pass on to");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Matching each request against names, locations, regular expressions or filters takes the CPU.
 //!
 //! ## What it sees
-//! The share of the hop's CPU samples in regular expression engines (PCRE, Hyperscan, ModSecurity), in code that was
+//! The share of the CPU samples of a proxy or of nginx in regular expression engines (PCRE, Hyperscan), anywhere in ModSecurity, in code that was
 //! compiled at run time within nginx or HAProxy (PCRE's own compiler), and in nginx's search for a location, with all that it calls:
 //! a part of trying one expression after the other is nginx's own work, in functions that have no name in a stripped program.
 //!
@@ -28,7 +28,7 @@ use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, predicted_gain
 use crate::facts::Hop;
 use crate::profile::{Code, Profile};
 use prony_model::Gap;
-use prony_model::stack::Software;
+use prony_model::stack::{Role, Software};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "rule-set-cost",
@@ -61,6 +61,8 @@ const MATCHING: Code = Code {
         "regex_exec",
     ],
 };
+/// Filters of requests, wherever they run: an application's own work has no use for them.
+const FILTERS: Code = Code { modules: &["libmodsecurity", "libinjection"], functions: &[], ..MATCHING };
 /// Functions of nginx from which it looks for a location, and for the value of a `map`.
 const SEARCHES: [&str; 2] = ["ngx_http_core_find_config_phase", "ngx_http_map_find"];
 /// Share of the limit from which it matters. A guess above the 2 % that rule it out (catalogue row 37), because every proxy
@@ -71,8 +73,12 @@ const ORIGIN: &str = "a guess above catalogue row 37 (below 2 % it is ruled out)
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let profile = Profile::of(hop)?;
-    let compiled = if is_proxy(hop) { profile.share_of_module("[jit]") } else { 0.0 };
-    let part = (profile.share_in(&MATCHING) + compiled).max(profile.share_below(&SEARCHES)).min(1.0);
+    let is_known = matches!(hop.host().and_then(|host| host.software), Some(Software::Nginx | Software::Haproxy));
+    let passes_on = is_known || hop.host().is_some_and(|host| host.role == Role::Proxy);
+    let code = if passes_on { MATCHING } else { FILTERS };
+    // In these two it can hardly be anything but expressions.
+    let compiled = if is_known { profile.share_of_module("[jit]") } else { 0.0 };
+    let part = (profile.share_in(&code) + compiled).max(profile.share_below(&SEARCHES)).min(1.0);
     let seen = profile.fact(MATCHING.work, part);
     let share = profile.limit_share(part)?;
     if share < SHARE_MIN {
@@ -90,11 +96,6 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .rising(profile.cpus(MATCHING.work, part))
         .tested_by(dose(hop)?)
         .fires()
-}
-
-/// Whether code compiled at run time can hardly be anything but expressions.
-fn is_proxy(hop: &Hop<'_>) -> bool {
-    matches!(hop.host().and_then(|host| host.software), Some(Software::Nginx | Software::Haproxy))
 }
 
 #[cfg(test)]
@@ -118,9 +119,21 @@ mod tests {
         let search = |share: f64| lab("nginx", 0.4).gauge("lb", &PROFILE_TOTAL, SEARCHES[0], share);
         assert!(score(CAUSE.id, "lb", &search(0.7)) > score(CAUSE.id, "lb", &lab("libpcre2-8.so.0.11.2", 0.4)));
         assert_eq!(score(CAUSE.id, "lb", &search(0.05)), 0.0, "every proxy looks for its location");
-        let mut java = lab("[jit]", 0.9);
-        java.stack.host.get_mut("lb").unwrap().software = None;
-        assert_eq!(score(CAUSE.id, "lb", &java), 0.0, "an application that is compiled at run time");
+    }
+
+    #[test]
+    fn an_application_matches_for_its_own_work() {
+        let as_a = |role: Role, module: &str| {
+            let mut lab = lab(module, 0.4);
+            let host = lab.stack.host.get_mut("lb").unwrap();
+            (host.software, host.role) = (None, role);
+            score(CAUSE.id, "lb", &lab)
+        };
+        assert_eq!(as_a(Role::App, "[jit]"), 0.0, "it is compiled at run time");
+        assert_eq!(as_a(Role::Proxy, "[jit]"), 0.0, "so may a proxy be that nobody knows");
+        assert_eq!(as_a(Role::App, "libpcre2-8.so.0.11.2"), 0.0);
+        assert!(as_a(Role::Proxy, "libpcre2-8.so.0.11.2") > 0.35);
+        assert!(as_a(Role::App, "libmodsecurity.so.3.0.9") > 0.35, "filters of requests are no work of its own");
     }
 
     proptest! {

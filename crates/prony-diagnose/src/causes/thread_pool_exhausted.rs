@@ -123,8 +123,8 @@ fn own_work(hop: &Hop<'_>, requests: &Fact) -> Result<Judgement, Gap> {
         };
     }
     let at_work = at_work(hop)?;
-    if at_work.value <= ONE_AT_A_TIME {
-        return ruled_out(&at_work, ONE_AT_A_TIME, "guess", "it does one thing at a time");
+    if at_work.value <= ONE_AT_A_TIME || hop.is_single_threaded() {
+        return ruled_out(&at_work, ONE_AT_A_TIME, "guess", "it does one thing at a time, or has no threads but one");
     }
     let share = (unread.value / requests.value).min(1.0);
     let claim = format!(
@@ -332,13 +332,16 @@ mod tests {
 
     #[test]
     fn a_server_that_calls_nobody_has_unread_requests() {
-        let found = testing::finding(CAUSE.id, "app", &server(3.0, 56.0)).unwrap();
+        let threads = |at_work: f64, unread: f64| server(at_work, unread).gauge("app", &PROC_THREADS, "101", 5.0);
+        let found = testing::finding(CAUSE.id, "app", &threads(3.0, 56.0)).unwrap();
         assert!((found.score - 56.0 / 64.0).abs() < 0.01, "{}", found.score);
         assert!(found.summary.contains("has 3 at work"), "{}", found.summary);
-        assert_eq!(score("event-loop-blocked", "app", &server(3.0, 56.0)), 0.0);
-        assert_eq!(score(CAUSE.id, "app", &server(1.0, 56.0)), 0.0, "one thread: its loop is blocked");
+        assert_eq!(score("event-loop-blocked", "app", &threads(3.0, 56.0)), 0.0);
+        assert_eq!(score(CAUSE.id, "app", &threads(1.0, 56.0)), 0.0, "one thread: its loop is blocked");
         assert!(score("event-loop-blocked", "app", &server(1.0, 56.0)) > 0.8);
-        assert_eq!(score(CAUSE.id, "app", &server(40.0, 15.0)), 0.0, "most are at work");
+        assert_eq!(score(CAUSE.id, "app", &threads(40.0, 15.0)), 0.0, "most are at work");
+        let loops = threads(3.0, 56.0).gauge("app", &PROC_THREADS, "101", 1.0);
+        assert_eq!(score(CAUSE.id, "app", &loops), 0.0, "a loop without threads");
     }
 
     proptest! {

@@ -16,7 +16,8 @@
 //!
 //! ## What it is not
 //! Enciphering of large answers on connections that are kept: then few connections are opened per request, or more
-//! cryptography is done for each than a handshake costs. A server without TLS: then there is no cryptography in the profile.
+//! cryptography is done for each than a handshake costs. A server without TLS: then there is no cryptography in the profile, or it is
+//! an application's own (passwords, tokens, checksums), and nothing in the profile speaks TLS.
 //!
 //! ## Fix
 //! Kept connections (knobs `nginx.keepalive_timeout`, `nginx.keepalive_requests`), a session cache or tickets
@@ -67,6 +68,12 @@ const CRYPTOGRAPHY: Code = Code {
         "sha512_",
     ],
 };
+/// What only TLS runs: keys, signatures and hashes are an application's own as well.
+const TLS: Code = Code {
+    work: "TLS",
+    modules: &["libssl", "libgnutls", "libwolfssl", "libmbedtls"],
+    functions: &["SSL_", "ssl_", "tls_", "crypto/tls.", "rustls::"],
+};
 /// Connections per request from which handshakes count. A guess: twice what nginx makes by itself at its former default of 100 requests
 /// per connection (`keepalive_requests` before 1.19.10).
 const OPENS_PER_REQUEST: f64 = 0.02;
@@ -77,6 +84,8 @@ const HANDSHAKE_MS_MAX: f64 = 20.0;
 const AFTER_SEVERAL: f64 = 0.5;
 /// Share of the limit below which they do not matter. A guess: 5 %.
 const SHARE_MIN: f64 = 0.05;
+/// Share of the samples from which a profile lists a library or a function.
+const LISTED: f64 = 0.002;
 /// Nanoseconds to encipher a byte. Cited: `openssl speed -evp aes-256-gcm` gives 2 GB/s and more on a core with AES
 /// instructions.
 const CIPHER_NS_PER_BYTE: f64 = 0.5;
@@ -92,6 +101,15 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let all = profile.fact("all cryptography", part);
     if profile.limit_share(part)? < SHARE_MIN {
         return ruled_out(&all, SHARE_MIN, "guess", "cryptography costs little or there is none");
+    }
+    if !speaks_tls(hop, &profile) {
+        let tls = profile.fact(TLS.work, 0.0);
+        return ruled_out(
+            &tls,
+            LISTED,
+            "definition: what the profile lists",
+            "its cryptography is no TLS, but its own",
+        );
     }
     let us = at.cpu_us_per_request()?;
     let bytes = (at.sum(&IF_RX_BYTES)? + at.sum(&IF_TX_BYTES)?) / at.requests()?;
@@ -133,6 +151,11 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .fires()
 }
 
+/// Whether clients ask it over TLS, or something that only TLS runs was seen.
+fn speaks_tls(hop: &Hop<'_>, profile: &Profile<'_>) -> bool {
+    (hop.is_entry() && hop.run.stack.entry.starts_with("https:")) || profile.has(&TLS)
+}
+
 /// A server of TLS makes a handshake for what it accepts, a client of TLS for what it opens.
 fn opens_per_request(reader: &Reader<'_>) -> Result<f64, Gap> {
     Ok((reader.sum(&TCP_PASSIVE_OPENS)? + reader.sum(&TCP_ACTIVE_OPENS)?) / reader.requests()?)
@@ -143,12 +166,17 @@ mod tests {
     use super::*;
     use crate::cause::Dose;
     use crate::testing::{Lab, finding, score};
+    use prony_model::metric::PROFILE_TOTAL;
     use proptest::prelude::*;
 
     fn lab(opens: f64, crypto: f64) -> Lab {
+        with_code(opens, &[("[libcrypto.so.3]", "libcrypto.so.3", crypto), ("[libssl.so.3]", "libssl.so.3", 0.002)])
+    }
+
+    fn with_code(opens: f64, code: &[(&'static str, &'static str, f64)]) -> Lab {
         Lab::healthy()
             .throughput(940.0)
-            .profiled("lb", &[("[libcrypto.so.3]", "libcrypto.so.3", crypto), ("tcp_v4_rcv", "kernel", 0.1)])
+            .profiled("lb", &[code, &[("tcp_v4_rcv", "kernel", 0.1)]].concat())
             .per_second("lb", &TCP_PASSIVE_OPENS, "", 940.0 * opens)
             .per_second("lb", &TCP_ACTIVE_OPENS, "", 0.0)
             .per_second("lb", &IF_RX_BYTES, "eth0", 940.0 * 2_000.0)
@@ -172,6 +200,19 @@ mod tests {
         assert!(score(CAUSE.id, "lb", &lab(1.0, 0.06)) > 0.0);
         let large = lab(0.06, 0.5).per_second("lb", &IF_TX_BYTES, "eth0", 940.0 * 2e6);
         assert_eq!(score(CAUSE.id, "lb", &large), 0.0, "1 ms for 2 MB is what enciphering them costs");
+    }
+
+    #[test]
+    fn an_application_that_hashes_speaks_no_tls() {
+        let hashes = [("[libcrypto.so.3]", "libcrypto.so.3", 0.5)];
+        assert_eq!(score(CAUSE.id, "lb", &with_code(1.0, &hashes)), 0.0);
+        let mut asked = with_code(1.0, &hashes);
+        asked.stack.entry = asked.stack.entry.replace("http:", "https:");
+        assert!(score(CAUSE.id, "lb", &asked) > 0.4, "clients ask over TLS: what has no name may be it");
+        let caller = "crypto/tls.(*Conn).serverHandshake";
+        let go = [("crypto/internal/fips140/bigmod.addMulVVW2048", "app", 0.5)];
+        assert_eq!(score(CAUSE.id, "lb", &with_code(1.0, &go)), 0.0);
+        assert!(score(CAUSE.id, "lb", &with_code(1.0, &go).gauge("lb", &PROFILE_TOTAL, caller, 0.6)) > 0.4);
     }
 
     proptest! {

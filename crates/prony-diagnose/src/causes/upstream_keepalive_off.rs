@@ -28,7 +28,7 @@
 //! three or four to close).
 
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_with_relief, knob,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, gain_with_relief, nginx_knob,
     predicted_gain, ruled_out, work_share,
 };
 use crate::facts::{Hop, Reader};
@@ -108,7 +108,7 @@ pub(super) fn failed_tries(hop: &Hop<'_>) -> f64 {
 pub(super) fn keeping(hop: &Hop<'_>) -> Result<Option<Knob>, Gap> {
     let workers = hop.workers().len().max(1) as f64;
     let keep = (hop.at(Level::At)?.in_flight()? / workers).ceil().clamp(KEEP_MIN, KEEP_MAX) as u64;
-    Ok(knob(hop, KnobId::NginxUpstreamKeepalive, keep.next_power_of_two().to_string()))
+    Ok(nginx_knob(hop, KnobId::NginxUpstreamKeepalive, keep.next_power_of_two().to_string()))
 }
 
 /// Share of the limit that opening and closing this many connections per request explains.

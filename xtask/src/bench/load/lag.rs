@@ -5,7 +5,8 @@
 //! that this round's closed loop found on the same server.
 
 use super::{GENERATOR_CPU, LoadArgs};
-use crate::bench::{load_average, machine, median, prioritised};
+use crate::bench::pauses::{self, Clock};
+use crate::bench::{load_average, machine, median, number_told, prioritised, spread};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -42,7 +43,7 @@ pub struct Programs<'a> {
     /// The floor.
     pub floor: &'a Path,
     /// The loop that only reads the clock.
-    pub clock: &'a Path,
+    pub clock: &'a Clock,
 }
 
 /// One line of the table.
@@ -79,10 +80,10 @@ pub fn measure(programs: &Programs<'_>, servers: &[Server<'_>], args: &LoadArgs)
     let mut tables: Vec<Vec<Line<'_>>> = servers.iter().map(|server| lines(server).collect()).collect();
     let mut away = Vec::new();
     for _ in 0..args.rounds {
-        away.push(number(&said(programs.clock, args, &[&args.seconds, &LAG_US_MAX])?, "away_share")?);
+        away.push(programs.clock.away(GENERATOR_CPU, args.seconds, LAG_US_MAX, args.realtime)?);
         for table in &mut tables {
             let closed = load(programs.engine, table[0].server, args, json!({}))?;
-            let limit_per_s = number(&closed, "completed_per_s")?;
+            let limit_per_s = number_told(&closed, "completed_per_s")?;
             for line in table {
                 line.measure(programs, limit_per_s, args)?;
             }
@@ -104,7 +105,7 @@ pub fn measure(programs: &Programs<'_>, servers: &[Server<'_>], args: &LoadArgs)
         machine(),
         load_average(),
         args.connections,
-        away_said(&away)
+        pauses::said(&away, LAG_US_MAX)
     );
     text.extend(tables.iter().flatten().map(Line::row));
     Ok(text)
@@ -129,13 +130,13 @@ impl Line<'_> {
                 said(programs.floor, args, &words)?
             }
         };
-        self.per_s.push(number(&said, "completed_per_s")?);
-        self.busy.push(number(&said, "busy_share")?);
-        self.p50_us.push(number(&said, "lag_p50_us")?);
-        self.p99_us.push(number(&said, "lag_p99_us")?);
-        self.p999_us.push(number(&said, "lag_p999_us")?);
+        self.per_s.push(number_told(&said, "completed_per_s")?);
+        self.busy.push(number_told(&said, "busy_share")?);
+        self.p50_us.push(number_told(&said, "lag_p50_us")?);
+        self.p99_us.push(number_told(&said, "lag_p99_us")?);
+        self.p999_us.push(number_told(&said, "lag_p999_us")?);
         if self.sender != Sender::Floor {
-            self.free_us.push(number(&said, "lag_free_p99_us")?);
+            self.free_us.push(number_told(&said, "lag_free_p99_us")?);
         }
         Ok(())
     }
@@ -155,30 +156,14 @@ impl Line<'_> {
             middle(&self.per_s),
             100.0 * middle(&self.busy),
             middle(&self.p50_us),
-            super::table::spread(&self.p99_us, 0),
+            spread(&self.p99_us, 0),
             middle(&self.p999_us),
-            if self.free_us.is_empty() { "-".to_string() } else { super::table::spread(&self.free_us, 0) },
+            if self.free_us.is_empty() { "-".to_string() } else { spread(&self.free_us, 0) },
             if judged { format!("{LAG_US_MAX:.0} us") } else { "none".to_string() },
             if judged { super::table::held(&self.p99_us, LAG_US_MAX) } else { String::new() },
             if judged { super::table::held(&self.free_us, LAG_US_MAX) } else { String::new() },
         )
     }
-}
-
-/// What the machine itself leaves of the bar: `away` are shares of the time, one for each round.
-fn away_said(away: &[f64]) -> String {
-    let percent: Vec<f64> = away.iter().map(|share| 100.0 * share).collect();
-    let most = median(&percent).unwrap_or_default();
-    format!(
-        "In each round, with no load at all, a loop that only reads the clock was kept from that CPU for longer than {LAG_US_MAX:.0} us in {} % of its \
-         time. {}",
-        super::table::spread(&percent, 2),
-        if most < 1.0 {
-            "That leaves room for the bar."
-        } else {
-            "Above 1 % this machine cannot show the bar: no sender is on time while it has no CPU, and what was due meanwhile is late as well."
-        }
-    )
 }
 
 /// One run of the engine; what it printed.
@@ -194,12 +179,6 @@ fn said(program: &Path, args: &LoadArgs, words: &[&dyn std::fmt::Display]) -> an
     command.args(["-c", GENERATOR_CPU]).arg(program).args(words.iter().map(ToString::to_string));
     let output = command.output().context("cannot start taskset")?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// `KEY VALUE` among the lines.
-fn number(said: &str, key: &str) -> anyhow::Result<f64> {
-    let value = said.lines().find_map(|line| line.split_once(' ').filter(|(name, _)| *name == key)?.1.parse().ok());
-    value.with_context(|| format!("the engine told no {key}; it said:\n{said}"))
 }
 
 #[cfg(test)]
@@ -232,14 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_takes_its_cpu_away_cannot_show_the_bar() {
-        assert!(away_said(&[0.002, 0.03, 0.004]).contains("in 0.40 (0.20 to 3.00) % of its time. That leaves room"));
-        assert!(away_said(&[0.02, 0.03, 0.004]).contains("Above 1 % this machine cannot"));
-    }
-
-    #[test]
     fn a_number_is_found_by_its_whole_name() {
-        assert_eq!(number("lag_p999_us 3\nlag_p99_us 2.5\n", "lag_p99_us").unwrap(), 2.5);
-        assert!(number("", "lag_p99_us").unwrap_err().to_string().contains("lag_p99_us"));
+        assert_eq!(number_told("lag_p999_us 3\nlag_p99_us 2.5\n", "lag_p99_us").unwrap(), 2.5);
+        assert!(number_told("", "lag_p99_us").unwrap_err().to_string().contains("lag_p99_us"));
     }
 }

@@ -5,7 +5,7 @@
 use super::servers::SERVER_CPU;
 use super::works::{FLOOR_URING, OPEN_SHARE};
 use super::{Block, GENERATOR_CPU, LoadArgs};
-use crate::bench::{load_average, machine, median};
+use crate::bench::{load_average, machine, median, spread};
 
 /// Since when io_uring would be worth a second transport: it saves this share of the CPU time. The bar: 2 %.
 const URING_SHARE_MIN: f64 = 0.02;
@@ -60,14 +60,6 @@ fn line(block: &Block, number: usize) -> String {
         middle(&row.per_s, 0),
         middle(&row.cpu_us, 2),
     )
-}
-
-/// The median and the ends: `1.023 (1.010 to 1.031)`.
-pub fn spread(values: &[f64], digits: usize) -> String {
-    let Some(middle) = median(values) else { return String::new() };
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(0.0, f64::max);
-    format!("{middle:.digits$} ({least:.digits$} to {most:.digits$})")
 }
 
 /// `yes, 9 of 9`

@@ -3,22 +3,15 @@
 //! It measures nothing. Invariant: a tool that does not tell a percentile is not right about it.
 
 use super::schedule::QUANTILES;
-use super::{Case, Floor, GENERATOR_CPU, Row, Run, SERVER_CPU, TruthArgs};
-use crate::bench::{load_average, machine, median};
+use super::{Case, ERROR_US_MAX, Floor, GENERATOR_CPU, Machine, Row, Run, SERVER_CPU, TruthArgs};
+use crate::bench::{load_average, machine, median, pauses};
 
 /// A percentile is right within this share of the truth. The bar: 1 %.
 const SHARE_MAX: f64 = 0.01;
-/// Or within this many microseconds.
-const ERROR_US_MAX: f64 = 30.0;
 
 /// The tables, with what a reader needs to repeat them and to doubt them.
-pub(super) fn page(
-    args: &TruthArgs,
-    missing: &[&str],
-    tables: &[(&Case, Vec<Row>)],
-    floor: Floor,
-    busy_before: &str,
-) -> String {
+pub(super) fn page(args: &TruthArgs, missing: &[&str], tables: &[(&Case, Vec<Row>)], around: &Machine) -> String {
+    let Machine { floor, away, busy_before } = around;
     let part = [&args.tool, &args.case].into_iter().flatten().cloned().collect::<Vec<_>>().join(", ");
     let part = if part.is_empty() { part } else { format!(" Only {part}") };
     let mut text = format!("## Do load generators tell the truth?{part}\n\n");
@@ -38,7 +31,8 @@ pub(super) fn page(
         args.rate,
         args.connections,
     );
-    text += &compared(&floor);
+    text += &compared(floor);
+    text += &format!("{}\n\n", pauses::said(away, ERROR_US_MAX));
     text += &summary(tables);
     for (case, rows) in tables {
         text += &format!("### Service time: {}\n\n", case.name);
