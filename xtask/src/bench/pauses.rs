@@ -40,7 +40,7 @@ pub fn said(away: &[f64], longer_than_us: f64) -> String {
         "Above 1 % this machine cannot show the bar: no sender is on time while it has no CPU, and what was due meanwhile is late as well."
     };
     format!(
-        "In each round, with no load at all, a loop that only reads the clock was kept from that CPU for longer than {longer_than_us:.0} us in {} % of \
+        "In each round, with no load at all, a loop that only reads the clock was kept from the CPU of the generators for longer than {longer_than_us:.0} us in {} % of \
          its time. {leaves}",
         spread(&percent, 2),
     )

@@ -156,9 +156,14 @@ fn speaks_tls(hop: &Hop<'_>, profile: &Profile<'_>) -> bool {
     (hop.is_entry() && hop.run.stack.entry.starts_with("https:")) || profile.has(&TLS)
 }
 
-/// A server of TLS makes a handshake for what it accepts, a client of TLS for what it opens.
+/// A server of TLS makes a handshake for what it accepts, a client of TLS for what it opens. Where nobody knows whether it is one, it is.
 fn opens_per_request(reader: &Reader<'_>) -> Result<f64, Gap> {
-    Ok((reader.sum(&TCP_PASSIVE_OPENS)? + reader.sum(&TCP_ACTIVE_OPENS)?) / reader.requests()?)
+    let hop = &reader.hop;
+    let accepts = !hop.is_entry() || hop.run.stack.entry.starts_with("https:");
+    let is_tls = |target: &str| target.starts_with("https:") || target.starts_with('$');
+    let calls = hop.setting("nginx.config.proxy_pass").is_none_or(|targets| targets.split(" | ").any(is_tls));
+    let counted = |metric, counts: bool| if counts { reader.sum(metric) } else { Ok(0.0) };
+    Ok((counted(&TCP_PASSIVE_OPENS, accepts)? + counted(&TCP_ACTIVE_OPENS, calls)?) / reader.requests()?)
 }
 
 #[cfg(test)]
@@ -174,8 +179,9 @@ mod tests {
     }
 
     fn with_code(opens: f64, code: &[(&'static str, &'static str, f64)]) -> Lab {
-        Lab::healthy()
-            .throughput(940.0)
+        let mut lab = Lab::healthy();
+        lab.stack.entry = lab.stack.entry.replace("http:", "https:");
+        lab.throughput(940.0)
             .profiled("lb", &[code, &[("tcp_v4_rcv", "kernel", 0.1)]].concat())
             .per_second("lb", &TCP_PASSIVE_OPENS, "", 940.0 * opens)
             .per_second("lb", &TCP_ACTIVE_OPENS, "", 0.0)
@@ -204,15 +210,40 @@ mod tests {
 
     #[test]
     fn an_application_that_hashes_speaks_no_tls() {
-        let hashes = [("[libcrypto.so.3]", "libcrypto.so.3", 0.5)];
-        assert_eq!(score(CAUSE.id, "lb", &with_code(1.0, &hashes)), 0.0);
-        let mut asked = with_code(1.0, &hashes);
-        asked.stack.entry = asked.stack.entry.replace("http:", "https:");
-        assert!(score(CAUSE.id, "lb", &asked) > 0.4, "clients ask over TLS: what has no name may be it");
-        let caller = "crypto/tls.(*Conn).serverHandshake";
+        // A proxy opens a connection to it for each request.
+        let app = |code: &[(&'static str, &'static str, f64)]| {
+            let opens = with_code(0.0, &[]).per_second("s1", &TCP_PASSIVE_OPENS, "", 940.0).throughput(940.0);
+            let bytes = [&IF_RX_BYTES, &IF_TX_BYTES].into_iter();
+            let lab = bytes.fold(opens, |lab, metric| lab.per_second("s1", metric, "eth0", 940.0 * 2_000.0));
+            lab.profiled("s1", code).cpu("1", 0.8, 0.1, 0.05).own("s1", 0.9)
+        };
+        let hashes = [("[libcrypto.so.3]", "libcrypto.so.3", 0.5), ("main", "python3.11", 0.5)];
+        assert_eq!(score(CAUSE.id, "s1", &app(&hashes)), 0.0);
+        let tls = [("[libcrypto.so.3]", "libcrypto.so.3", 0.5), ("[libssl.so.3]", "libssl.so.3", 0.01)];
+        assert!(score(CAUSE.id, "s1", &app(&tls)) > 0.3);
         let go = [("crypto/internal/fips140/bigmod.addMulVVW2048", "app", 0.5)];
-        assert_eq!(score(CAUSE.id, "lb", &with_code(1.0, &go)), 0.0);
-        assert!(score(CAUSE.id, "lb", &with_code(1.0, &go).gauge("lb", &PROFILE_TOTAL, caller, 0.6)) > 0.4);
+        assert_eq!(score(CAUSE.id, "s1", &app(&go)), 0.0);
+        let caller = "crypto/tls.(*Conn).serverHandshake";
+        assert!(score(CAUSE.id, "s1", &app(&go).gauge("s1", &PROFILE_TOTAL, caller, 0.6)) > 0.3);
+        let unnamed = with_code(1.0, &[("[libcrypto.so.3]", "libcrypto.so.3", 0.5)]);
+        assert!(score(CAUSE.id, "lb", &unnamed) > 0.4, "clients ask over TLS: what has no name may be it");
+    }
+
+    #[test]
+    fn only_connections_that_may_speak_tls_count() {
+        let opening = |entry: &str, proxy_pass: Option<&str>| {
+            let lab = lab(0.0, 0.7).per_second("lb", &TCP_ACTIVE_OPENS, "", 940.0);
+            let mut run = lab.run();
+            run.stack.entry = entry.to_string();
+            let facts = proxy_pass.map(|targets| ("nginx.config.proxy_pass".to_string(), targets.to_string()));
+            let facts = facts.into_iter().collect();
+            run.inventory = vec![prony_model::run::Inventory { host: "lb".to_string(), facts }];
+            matches!(check(&Hop { run: &run, name: "lb" }), Ok(Judgement::Fires(_)))
+        };
+        assert!(opening("https://10.77.0.2/", None), "nobody knows");
+        assert!(opening("http://10.77.0.2/", Some("http://a | https://b")));
+        assert!(opening("http://10.77.0.2/", Some("$scheme://b")));
+        assert!(!opening("https://10.77.0.2/", Some("http://a")), "none to the servers, and clients keep theirs");
     }
 
     proptest! {

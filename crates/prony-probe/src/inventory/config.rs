@@ -39,6 +39,7 @@ const NGINX: &[&str] = &[
     "proxy_http_version",
     "proxy_max_temp_file_size",
     "proxy_next_upstream",
+    "proxy_pass",
     "proxy_request_buffering",
     "reset_timedout_connection",
     "resolver",
