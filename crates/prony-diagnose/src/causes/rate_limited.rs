@@ -228,7 +228,7 @@ mod tests {
     use crate::testing::{Lab, monotonic, score};
     use prony_model::metric::{ERROR_LOG_LINES, LOG_SIZE, LOOK_LOG_LINE};
     use prony_model::run::Inventory;
-    use prony_model::stack::Software;
+    use prony_model::stack::{Role, Software};
 
     fn lab(limited: f64) -> Lab {
         Lab::healthy().per_second("lb", &ERROR_LOG_LIMITING, "", limited * 15_300.0)
@@ -285,6 +285,12 @@ mod tests {
         assert_eq!(refusing("s1", 0.2, Some(Software::Nginx)), 0.0, "nginx says so of its servers");
         assert_eq!(refusing("s1", 0.89, None), 0.0, "it is overloaded");
         assert_eq!(refusing("lb", 0.2, None), 0.0, "who passes on may find nobody to pass on to");
+        let mut calls = Lab::healthy().answering(503, 0.8).cpu("0", 0.2, 0.1, 0.0);
+        let app = calls.stack.host.get_mut("lb").unwrap();
+        (app.software, app.role) = (None, Role::App);
+        let none_passed = calls.per_second("lb", &CONN_OUT_SENT, "10.77.0.11:80", 0.0);
+        let none_passed = none_passed.per_second("lb", &CONN_OUT_SENT, "10.77.0.12:80", 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &none_passed), 0.0, "whom it calls may have failed it");
     }
 
     #[test]

@@ -244,6 +244,9 @@ mod tests {
         assert!(opening("http://10.77.0.2/", Some("http://a | https://b")));
         assert!(opening("http://10.77.0.2/", Some("$scheme://b")));
         assert!(!opening("https://10.77.0.2/", Some("http://a")), "none to the servers, and clients keep theirs");
+        let mut plain = lab(1.0, 0.7);
+        plain.stack.entry = plain.stack.entry.replace("https:", "http:");
+        assert_eq!(score(CAUSE.id, "lb", &plain), 0.0, "clients open theirs anew, but plain");
     }
 
     proptest! {
