@@ -67,15 +67,18 @@ pub fn stores_of<'a>(hop: &Hop<'a>) -> Vec<Hop<'a>> {
 
 /// Whether a host runs code that may block or pause. Servers that are known not to do that are left out.
 pub fn runs_code(hop: &Hop<'_>) -> bool {
-    let own = hop.host().and_then(|h| h.software);
-    !is_proxy(hop) && !keeps_data(hop) && !matches!(own, Some(Software::Nginx | Software::Haproxy))
+    !is_proxy(hop) && !keeps_data(hop) && !is_nginx_or_haproxy(hop)
 }
 
 /// Whether requests may wait inside a host for something of its own that is all in use: in the application, and in a proxy that is neither
 /// nginx nor HAProxy, whose limits have causes of their own.
 pub fn may_hold_back(hop: &Hop<'_>) -> bool {
-    let software = hop.host().and_then(|h| h.software);
-    runs_code(hop) || is_proxy(hop) && !matches!(software, Some(Software::Nginx | Software::Haproxy))
+    runs_code(hop) || is_proxy(hop) && !is_nginx_or_haproxy(hop)
+}
+
+/// Whether a host runs one of the two whose ways are known here, as a proxy or as a server.
+pub fn is_nginx_or_haproxy(hop: &Hop<'_>) -> bool {
+    matches!(hop.host().and_then(|h| h.software), Some(Software::Nginx | Software::Haproxy))
 }
 
 /// Whether a host passes requests on, so that what it holds back is a matter of its own causes.

@@ -111,6 +111,17 @@ pub fn prioritised(program: impl AsRef<OsStr>, realtime: bool) -> Command {
     command
 }
 
+/// What a program printed that ran on this CPU.
+///
+/// # Errors
+/// It cannot be started.
+pub fn said_on(cpu: &str, program: &Path, words: &[&dyn std::fmt::Display], realtime: bool) -> anyhow::Result<String> {
+    let mut command = prioritised("taskset", realtime);
+    command.args(["-c", cpu]).arg(program).args(words.iter().map(ToString::to_string));
+    let output = command.output().context("cannot start taskset")?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Where cargo builds.
 pub fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from)
@@ -135,6 +146,12 @@ pub fn load_average() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_is_found_by_its_whole_name() {
+        assert_eq!(number_told("lag_p999_us 3\nlag_p99_us 2.5\n", "lag_p99_us").unwrap(), 2.5);
+        assert!(number_told("", "lag_p99_us").unwrap_err().to_string().contains("lag_p99_us"));
+    }
 
     #[test]
     fn a_section_is_replaced_and_the_rest_is_kept() {

@@ -1,7 +1,6 @@
 //! What a machine leaves of a CPU: while somebody else has it, no sender is on time, and no answer is looked at.
 
-use super::{compile, median, number_told, prioritised, spread};
-use anyhow::Context as _;
+use super::{compile, median, number_told, said_on, spread};
 use std::path::{Path, PathBuf};
 
 /// Share of the time above which a bar at p99 cannot be shown.
@@ -24,10 +23,7 @@ impl Clock {
     /// # Errors
     /// It cannot run.
     pub fn away(&self, cpu: &str, seconds: u32, longer_than_us: f64, realtime: bool) -> anyhow::Result<f64> {
-        let mut command = prioritised("taskset", realtime);
-        command.args(["-c", cpu]).arg(&self.0).args([seconds.to_string(), longer_than_us.to_string()]);
-        let output = command.output().context("cannot start taskset")?;
-        number_told(&String::from_utf8_lossy(&output.stdout), "away_share")
+        number_told(&said_on(cpu, &self.0, &[&seconds, &longer_than_us], realtime)?, "away_share")
     }
 }
 

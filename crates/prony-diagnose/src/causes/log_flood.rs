@@ -109,7 +109,8 @@ mod tests {
         assert!(score(CAUSE.id, "lb", &lab(1.0)) > 0.0);
         let counted = Lab::healthy().per_second("lb", &ERROR_LOG_LINES, "", 30_600.0);
         assert!(score(CAUSE.id, "lb", &counted) > 0.05);
-        assert!(score(CAUSE.id, "lb", &lab(1.0).failing(0.4)) > 0.0, "more lines than failures");
+        assert!(score(CAUSE.id, "lb", &lab(1.0).failing(0.5)) > 0.0, "more lines than failures");
+        assert_eq!(score(CAUSE.id, "lb", &lab(1.0).failing(0.9)), 0.0, "a line for each failure");
         assert_eq!(score(CAUSE.id, "lb", &lab(0.5).failing(0.4)), 0.0, "a line for each failure");
         assert_eq!(score(CAUSE.id, "lb", &lab(41.0).failing(0.9)), 0.0, "the calls that led to each failure");
         assert!(score(CAUSE.id, "lb", &lab(191.0).failing(0.9)) > 0.0, "what debugging writes");

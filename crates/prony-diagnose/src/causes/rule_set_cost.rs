@@ -27,8 +27,8 @@ use super::compression_cpu::dose;
 use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, predicted_gain, ruled_out};
 use crate::facts::Hop;
 use crate::profile::{Code, Profile};
+use crate::sessions::{is_nginx_or_haproxy, is_proxy};
 use prony_model::Gap;
-use prony_model::stack::{Role, Software};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "rule-set-cost",
@@ -73,11 +73,9 @@ const ORIGIN: &str = "a guess above catalogue row 37 (below 2 % it is ruled out)
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let profile = Profile::of(hop)?;
-    let is_known = matches!(hop.host().and_then(|host| host.software), Some(Software::Nginx | Software::Haproxy));
-    let passes_on = is_known || hop.host().is_some_and(|host| host.role == Role::Proxy);
-    let code = if passes_on { MATCHING } else { FILTERS };
+    let code = if is_nginx_or_haproxy(hop) || is_proxy(hop) { MATCHING } else { FILTERS };
     // In these two it can hardly be anything but expressions.
-    let compiled = if is_known { profile.share_of_module("[jit]") } else { 0.0 };
+    let compiled = if is_nginx_or_haproxy(hop) { profile.share_of_module("[jit]") } else { 0.0 };
     let part = (profile.share_in(&code) + compiled).max(profile.share_below(&SEARCHES)).min(1.0);
     let seen = profile.fact(MATCHING.work, part);
     let share = profile.limit_share(part)?;
@@ -103,6 +101,7 @@ mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
     use prony_model::metric::PROFILE_TOTAL;
+    use prony_model::stack::Role;
     use proptest::prelude::*;
 
     fn lab(module: &str, share: f64) -> Lab {

@@ -153,15 +153,20 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 
 /// Whether clients ask it over TLS, or something that only TLS runs was seen.
 fn speaks_tls(hop: &Hop<'_>, profile: &Profile<'_>) -> bool {
-    (hop.is_entry() && hop.run.stack.entry.starts_with("https:")) || profile.has(&TLS)
+    (hop.is_entry() && is_tls(&hop.run.stack.entry)) || profile.has(&TLS)
+}
+
+/// Whether whoever asks there does so over TLS.
+fn is_tls(url: &str) -> bool {
+    url.starts_with("https:")
 }
 
 /// A server of TLS makes a handshake for what it accepts, a client of TLS for what it opens. Where nobody knows whether it is one, it is.
 fn opens_per_request(reader: &Reader<'_>) -> Result<f64, Gap> {
     let hop = &reader.hop;
-    let accepts = !hop.is_entry() || hop.run.stack.entry.starts_with("https:");
-    let is_tls = |target: &str| target.starts_with("https:") || target.starts_with('$');
-    let calls = hop.setting("nginx.config.proxy_pass").is_none_or(|targets| targets.split(" | ").any(is_tls));
+    let accepts = !hop.is_entry() || is_tls(&hop.run.stack.entry);
+    let may_be = |target: &str| is_tls(target) || target.starts_with('$');
+    let calls = hop.setting("nginx.config.proxy_pass").is_none_or(|targets| targets.split(" | ").any(may_be));
     let counted = |metric, counts: bool| if counts { reader.sum(metric) } else { Ok(0.0) };
     Ok((counted(&TCP_PASSIVE_OPENS, accepts)? + counted(&TCP_ACTIVE_OPENS, calls)?) / reader.requests()?)
 }

@@ -6,8 +6,7 @@
 
 use super::{GENERATOR_CPU, LoadArgs};
 use crate::bench::pauses::{self, Clock};
-use crate::bench::{load_average, machine, median, number_told, prioritised, spread};
-use anyhow::Context as _;
+use crate::bench::{load_average, machine, median, number_told, said_on, spread};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -127,7 +126,7 @@ impl Line<'_> {
                 let rate = format!("{per_s:.0}");
                 let words: [&dyn std::fmt::Display; 6] =
                     [&self.server.port, &args.connections, &args.seconds, &rate, &"poisson", &"lag"];
-                said(programs.floor, args, &words)?
+                said_on(GENERATOR_CPU, programs.floor, &words, args.realtime)?
             }
         };
         self.per_s.push(number_told(&said, "completed_per_s")?);
@@ -170,15 +169,7 @@ impl Line<'_> {
 fn load(engine: &Path, server: &Server<'_>, args: &LoadArgs, mut fields: Value) -> anyhow::Result<String> {
     fields["connections"] = json!(args.connections);
     fields["duration"] = json!(format!("{}s", args.seconds));
-    said(engine, args, &[&format!("http://127.0.0.1:{}/", server.port), &fields])
-}
-
-/// What a program printed, on the generators' CPU.
-fn said(program: &Path, args: &LoadArgs, words: &[&dyn std::fmt::Display]) -> anyhow::Result<String> {
-    let mut command = prioritised("taskset", args.realtime);
-    command.args(["-c", GENERATOR_CPU]).arg(program).args(words.iter().map(ToString::to_string));
-    let output = command.output().context("cannot start taskset")?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    said_on(GENERATOR_CPU, engine, &[&format!("http://127.0.0.1:{}/", server.port), &fields], args.realtime)
 }
 
 #[cfg(test)]
@@ -208,11 +199,5 @@ mod tests {
                 "| nginx | 70 % | floor | 42000 | 31 % | 3.7 | 15 (12 to 60) | 300 | - | none |  |  |\n"
             ]
         );
-    }
-
-    #[test]
-    fn a_number_is_found_by_its_whole_name() {
-        assert_eq!(number_told("lag_p999_us 3\nlag_p99_us 2.5\n", "lag_p99_us").unwrap(), 2.5);
-        assert!(number_told("", "lag_p99_us").unwrap_err().to_string().contains("lag_p99_us"));
     }
 }
