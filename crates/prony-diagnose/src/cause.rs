@@ -302,6 +302,17 @@ pub fn removal_or(remedy: Option<&prony_model::Knob>, other: Dose) -> Dose {
     if remedy.is_some() { Dose::Removal } else { other }
 }
 
+/// By its remedy, a setting that the machine has only once: from within a network namespace it cannot be turned, and `why` says so.
+pub fn removal_by_machine(hop: &Hop<'_>, why: &'static str) -> Dose {
+    let is_within = hop.host().is_some_and(|host| matches!(host.at, prony_model::Place::Netns(_)));
+    if is_within { Dose::Untestable(why) } else { Dose::Removal }
+}
+
+/// By less CPU where the hop's CPUs are full; elsewhere it cannot be tested, and `why` says so.
+pub fn cpu_or(hop: &Hop<'_>, why: &'static str) -> Result<Dose, Gap> {
+    Ok(if cpu_is_full(hop)? { Dose::Cpu } else { Dose::Untestable(why) })
+}
+
 /// From which busy share on CPUs count as full: [ND] warns at 85 %.
 pub const FULL_CPU: f64 = 0.85;
 /// The same when more connections bring no more throughput. A guess: virtual CPUs lose time that no counter shows.

@@ -2,12 +2,13 @@
 //!
 //! It tests findings and ranks nothing. Invariant: a test that could not be made does not hold, and says why.
 
-use crate::cause::{Dose, FLAT, FULL_CPU, Finding, concurrency_elasticity, gain_until_full, hosts_of};
+use crate::cause::{Dose, FLAT, FULL_CPU, Finding, concurrency_elasticity, gain_until_full, greatest_user, hosts_of};
 use crate::facts::Hop;
 use crate::verdict::figure;
 use prony_model::diagnosis::GroundingTest;
 use prony_model::limit::Bounded;
 use prony_model::metric::CONN_CONNECTING;
+use prony_model::stack::Role;
 use prony_model::{Intervention, InterventionKind, Knob, Level, Run};
 
 /// Elasticity from which throughput counts as following; 1 is expected of a sole bottleneck, 0 of a free resource
@@ -154,6 +155,8 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
         Response::Follows(detail)
     } else if slowed.is_some_and(|slowed| goes_by_the_clock(&slowed, &seen)) {
         Response::Unclear(format!("{detail}; but it fills its CPUs, and some of its work may go by the clock"))
+    } else if slowed.is_some_and(|slowed| slowed.name != hop.name && is_dwarfed_by_generator(&slowed)) {
+        Response::Unclear(format!("{detail}; but most of its CPUs' time goes to the generator"))
     } else if seen.high < FOLLOWS * expected || (seen.value < HARDLY && seen.high - seen.low < 1.0) {
         Response::Contradicts(detail)
     } else {
@@ -242,6 +245,12 @@ fn is_part(hop: &Hop<'_>, seen: &Seen) -> bool {
 fn goes_by_the_clock(hop: &Hop<'_>, seen: &Seen) -> bool {
     let fills = has_full_cpus(hop) && part_of_full_cpus(hop) >= FILLS;
     fills && seen.low > HARDLY && concurrency_elasticity(hop).is_some_and(|e| e < FLAT)
+}
+
+/// Whether the generator uses more of a host's full CPUs than any server: such a host has slack in how it works that the rest has not, as
+/// when it answers more requests per wake-up, so that standing still acquits nobody of what those CPUs do.
+fn is_dwarfed_by_generator(hop: &Hop<'_>) -> bool {
+    has_full_cpus(hop) && greatest_user(hop).host().is_some_and(|host| host.role == Role::Generator)
 }
 
 /// Whether the CPUs of a host are full at the limit.

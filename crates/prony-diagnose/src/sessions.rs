@@ -4,7 +4,7 @@
 //! the kernel's clock they cannot tell a connection that is asked again at once from one that rests. Names no cause.
 //! Invariant: what was not read is a gap, never 0.
 
-use crate::cause::{Dose, FLAT, FULL_CPU, Judgement, concurrency_elasticity, cpu_is_full, ruled_out};
+use crate::cause::{Dose, FLAT, FULL_CPU, Judgement, concurrency_elasticity, cpu_is_full, predicted_gain, ruled_out};
 use crate::causes::THROTTLED;
 use crate::facts::{Fact, Hop, Reader};
 use prony_model::metric::{
@@ -224,6 +224,9 @@ pub struct HeldUp {
     pub waits: Fact,
     /// Share of the requests that they hold up.
     pub share: f64,
+    /// What more throughput could come if nothing waited, until the next CPU is full; none where that is not known, and where throughput is
+    /// not held back.
+    gain: Option<f64>,
 }
 
 impl HeldUp {
@@ -231,23 +234,31 @@ impl HeldUp {
     pub const WAITING_MIN: f64 = 0.5;
     /// Share of the requests below which it does not matter. A guess.
     const SHARE_MIN: f64 = 0.1;
+    /// Gain below which the waits go by while a full CPU sets the pace. A guess: what pairs of trials can tell from nothing.
+    const GAIN_MIN: f64 = 0.05;
 
     /// By those whose wait event counts; `name` is what the sessions are called as a fact.
     pub fn by(db: &Hop<'_>, name: &str, counts: fn(&str) -> bool) -> Result<Self, Gap> {
         let waits = db.fact(name, "", |r| waiting(r, counts))?;
         let share = share_held_up(db, waits.value)?;
-        Ok(Self { waits, share })
+        let gain = if is_held_back(db) == Some(true) { predicted_gain(db, share) } else { None };
+        Ok(Self { waits, share, gain })
     }
 
     /// Whether enough wait to be no chance, and hold up enough to matter.
     pub fn matters(&self) -> bool {
-        self.waits.value >= Self::WAITING_MIN && self.share >= Self::SHARE_MIN
+        let is_worth_it = self.gain.is_none_or(|gain| gain >= Self::GAIN_MIN);
+        self.waits.value >= Self::WAITING_MIN && self.share >= Self::SHARE_MIN && is_worth_it
     }
 
     /// What rules it out when it does not matter; `nobody` in words where hardly a session waits.
     pub fn ruled_out(&self, db: &Hop<'_>, nobody: &str) -> Result<Judgement, Gap> {
         if self.waits.value < Self::WAITING_MIN {
             return ruled_out(&self.waits, Self::WAITING_MIN, "guess", nobody);
+        }
+        if let Some(gain) = self.gain.filter(|gain| self.share >= Self::SHARE_MIN && *gain < Self::GAIN_MIN) {
+            let gain = Fact::across_levels(db, "gain if no session waited", gain);
+            return ruled_out(&gain, Self::GAIN_MIN, "guess", "sessions wait while a full CPU sets the pace");
         }
         let share = Fact::across_levels(db, "share of the requests that waiting sessions hold up", self.share);
         ruled_out(&share, Self::SHARE_MIN, "guess", "sessions that wait hold up few requests")

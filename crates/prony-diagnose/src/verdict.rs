@@ -13,6 +13,7 @@ use crate::facts::{Fact, Hop};
 use crate::grounding::{self, Gain, Response, Seen, response};
 use crate::walk::walk;
 use prony_model::diagnosis::{GroundingTest, Remedy, SCHEMA};
+use prony_model::metric::TCP_IN_SEGMENTS;
 use prony_model::stack::Role;
 use prony_model::{
     Candidate, Confidence, Diagnosis, Evidence, EvidenceVerdict, Excluded, Gap, InterventionKind, Level, Run, Verdict,
@@ -72,6 +73,7 @@ pub fn diagnose(run: &Run) -> Diagnosis {
         diagnosis.evidence = evidence;
     }
     diagnosis.verdict.summary += &failures(run);
+    diagnosis.verdict.summary += &left_out(run, &diagnosis.verdict.hop);
     diagnosis.gaps = run.gaps.iter().cloned().chain(survey.gaps).chain(blind).collect();
     diagnosis.gaps.sort();
     diagnosis.gaps.dedup();
@@ -92,6 +94,23 @@ fn failures(run: &Run) -> String {
     let most = worst.filter(|(_, count)| 2 * **count >= result.errors.total());
     let how = most.map_or(String::new(), |(code, _)| format!(", most with status {code}"));
     format!(" {} % of the requests fail{how}.", figure(100.0 * result.error_share()))
+}
+
+/// A sentence on hosts that their callers leave out, unlike their siblings: taken for dead, drained, or kept as a spare. Whether that limits
+/// is for the causes to say; who reads that another host is full should know. Not on the host that is named.
+fn left_out(run: &Run, named: &str) -> String {
+    /// Part of what the busiest sibling receives, below which a host is left out. A guess: a try every ten seconds is less.
+    const PART: f64 = 0.01;
+    let received = |hop: &Hop<'_>| hop.at(Level::At).and_then(|at| at.sum(&TCP_IN_SEGMENTS)).ok();
+    let is_left_out = |hop: &Hop<'_>| {
+        let most = hop.siblings().iter().filter_map(received).fold(0.0, f64::max);
+        hop.name != named && received(hop).is_some_and(|own| own < PART * most)
+    };
+    let hosts: Vec<&str> = Hop::path(run).into_iter().filter(is_left_out).map(|hop| hop.name).collect();
+    if hosts.is_empty() {
+        return String::new();
+    }
+    format!(" Hardly anything reaches {}, unlike what stands beside it.", hosts.join(", "))
 }
 
 /// The causes that fire and that no intervention contradicts, the strongest first.

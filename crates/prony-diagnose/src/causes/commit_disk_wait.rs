@@ -48,7 +48,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if !held_up.matters() {
         return held_up.ruled_out(hop, "hardly a session waits for the log");
     }
-    let HeldUp { waits, share } = held_up;
+    let HeldUp { waits, share, .. } = held_up;
     let used = hop.fact("sessions in use", "", in_use)?;
     let claim = format!("{:.0} of {:.0} sessions in use wait for the log to reach the disk", waits.value, used.value);
     Finding::new(waits.clone(), HeldUp::WAITING_MIN, "guess", &claim, share)
@@ -87,6 +87,15 @@ mod tests {
         assert_eq!(score(CAUSE.id, "db", &lab(1.8, "IO:WALSync")), 0.0, "border");
         let found = finding(CAUSE.id, "db", &lab(2.0, "IO:WALSync"));
         assert!(found.is_some_and(|f| f.dose == crate::cause::Dose::Queue), "border");
+    }
+
+    #[test]
+    fn a_full_cpu_of_the_application_sets_the_pace() {
+        let busy = |app: f64| lab(16.0, "IO:WALSync").cpu("0", app, 0.04, 0.02).own("app", app + 0.05);
+        assert_eq!(score(CAUSE.id, "db", &busy(0.94)), 0.0);
+        assert!(score(CAUSE.id, "db", &busy(0.6)) > 0.0, "there is room, so the wait limits");
+        let held = Lab { rate: Some(900.0), ..busy(0.94) };
+        assert!(score(CAUSE.id, "db", &held) > 0.0, "a rate that is carried: the wait is a matter of latency");
     }
 
     proptest! {

@@ -26,12 +26,12 @@
 //! nginx `ngx_http_gzip_module`; zlib manual, compression levels.
 
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, nginx_knob, predicted_gain, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_or, nginx_knob, predicted_gain, ruled_out,
 };
 use crate::facts::{Fact, Hop};
 use crate::profile::{Code, Profile};
 use prony_model::metric::{IF_RX_BYTES, IF_TX_BYTES};
-use prony_model::{Gap, KnobId, Level, NginxDirective};
+use prony_model::{Gap, KnobId, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "compression-cpu",
@@ -132,12 +132,7 @@ fn level(hop: &Hop<'_>) -> Result<Fact, Gap> {
 
 /// How work of the CPU that no knob takes away is tested.
 pub(super) fn dose(hop: &Hop<'_>) -> Result<Dose, Gap> {
-    hop.at(Level::At)?;
-    Ok(if cpu_is_full(hop)? {
-        Dose::Cpu
-    } else {
-        Dose::Untestable("its CPUs are not full, and no knob of prony takes the work away")
-    })
+    cpu_or(hop, "its CPUs are not full, and no knob of prony takes the work away")
 }
 
 #[cfg(test)]

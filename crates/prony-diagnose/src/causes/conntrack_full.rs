@@ -22,7 +22,7 @@
 //! Linux Documentation/networking/nf_conntrack-sysctl.rst; netdata warns at 90 % fill.
 
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, knob, ruled_out,
+    Cause, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, knob, removal_by_machine, ruled_out,
 };
 use crate::facts::{Hop, SYN_TIMEOUT_S};
 use prony_model::metric::{CONNTRACK_DROPS, CONNTRACK_ENTRIES, CONNTRACK_MAX, TCP_SYN_RETRANSMITS};
@@ -79,7 +79,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .and(hop.summary(&TCP_SYN_RETRANSMITS), "SYNs that this host sends again, per second")
         .mend("raise nf_conntrack_max (and its hash size), or do not track this traffic (NOTRACK)", wider)
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
-        .tested_by(Dose::Untestable("the table is the machine's, not the namespace's"))
+        .tested_by(removal_by_machine(hop, "the table is the machine's, not the namespace's"))
         .rising(hop.summary(&CONNTRACK_DROPS))
         .fires()
 }
@@ -87,13 +87,23 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Lab, monotonic, score};
+    use crate::cause::Dose;
+    use crate::testing::{Lab, finding, monotonic, score};
+    use prony_model::Place;
 
     fn lab(drops_per_request: f64) -> Lab {
         Lab::healthy()
             .gauge("lb", &CONNTRACK_ENTRIES, "", 65_536.0)
             .per_second("lb", &CONNTRACK_DROPS, "", drops_per_request * 15_300.0)
             .per_second("client", &TCP_SYN_RETRANSMITS, "", 32.0)
+    }
+
+    #[test]
+    fn its_remedy_is_tried_where_the_machine_is_the_host() {
+        assert!(matches!(finding(CAUSE.id, "lb", &lab(0.1)).unwrap().dose, Dose::Untestable(_)), "a namespace");
+        let mut whole = lab(0.1);
+        whole.stack.host.get_mut("lb").unwrap().at = Place::Local;
+        assert_eq!(finding(CAUSE.id, "lb", &whole).unwrap().dose, Dose::Removal);
     }
 
     #[test]

@@ -60,13 +60,28 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let own_room = if used > 0.0 { Some(idle / used) } else { None };
     let cap = [own_room, gain_until_next_limit(hop)].into_iter().flatten().reduce(f64::min);
     let claim = format!("{} is stopped {:.2} s per second by its CPU quota", hop.name, throttled.value);
-    Finding::new(throttled, THROTTLED, "guess", &claim, share)
+    let mut finding = Finding::new(throttled, THROTTLED, "guess", &claim, share)
         .and(hop.summary(&CGROUP_THROTTLED), "periods per second in which it was stopped")
         .and(hop.fact(CGROUP_QUOTA.name, "CPUs", |r| r.sum(&CGROUP_QUOTA)), "its quota")
         .and(hop.fact("idle CPUs", "CPUs", |r| Ok(r.cpu()?.idle)), "idle time of the CPUs that it may use")
         .mend("raise or lift the CPU quota", knob(hop, KnobId::CgroupCpuQuota, "max"))
-        .gaining(Some(gain_of_share(share, cap)))
-        .fires()
+        .gaining(Some(gain_of_share(share, cap)));
+    for sibling in siblings_as_tight(hop) {
+        let advice = format!("the same at {}, which has no more and is the next limit", sibling.name);
+        finding = finding.mend(&advice, knob(&sibling, KnobId::CgroupCpuQuota, "max"));
+    }
+    finding.fires()
+}
+
+/// Siblings with a quota that is no larger: while requests pile up at one of them the others are hardly stopped, but lifting its quota
+/// alone leaves the stack to theirs.
+fn siblings_as_tight<'a>(hop: &Hop<'a>) -> Vec<Hop<'a>> {
+    /// Quotas that differ by less are alike. A guess.
+    const ALIKE: f64 = 1.1;
+    let quota = |h: &Hop<'_>| h.at(Level::At).and_then(|at| at.sum(&CGROUP_QUOTA)).ok();
+    let Some(own) = quota(hop) else { return Vec::new() };
+    let is_as_tight = |h: &Hop<'_>| h.name != hop.name && quota(h).is_some_and(|other| other <= ALIKE * own);
+    hop.siblings().into_iter().filter(is_as_tight).collect()
 }
 
 #[cfg(test)]
@@ -88,6 +103,18 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(0.049)), 0.0);
         assert!(score(CAUSE.id, "lb", &lab(0.051)) > 0.0);
+    }
+
+    #[test]
+    fn siblings_that_may_have_no_more_are_mended_with_it() {
+        let turned = |quota_of_s2: f64| {
+            let lab = Lab::healthy().per_second("s1", &CGROUP_THROTTLED_TIME, "", 0.5);
+            let lab = lab.gauge("s1", &CGROUP_QUOTA, "", 0.15).gauge("s2", &CGROUP_QUOTA, "", quota_of_s2);
+            let remedies = finding(CAUSE.id, "s1", &lab).unwrap().remedies;
+            remedies.into_iter().filter_map(|r| Some(r.knob?.host)).collect::<Vec<_>>()
+        };
+        assert_eq!(turned(0.15), ["s1", "s2"]);
+        assert_eq!(turned(0.5), ["s1"], "it has far more");
     }
 
     proptest! {

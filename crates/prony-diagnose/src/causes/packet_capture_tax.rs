@@ -21,7 +21,7 @@
 //! ## References
 //! packet(7); Linux Documentation/networking/packet_mmap.rst; talawah.io: +6 % without the raw socket of a DHCP client.
 
-use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, predicted_gain, ruled_out, work_share};
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, cpu_or, predicted_gain, ruled_out, work_share};
 use crate::facts::Hop;
 use crate::host_facts::looked_at;
 use prony_model::metric::{LOOK_TAP, PACKET_SOCKETS};
@@ -64,7 +64,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .and(hop.fact("packets", "/s", |r| r.packets()), "packets that are copied")
         .mend("stop the tap, or give it a filter and a short snap length", None)
         .gaining(predicted_gain(hop, share))
-        .tested_by(Dose::Untestable("prony does not stop other people's taps"))
+        .tested_by(cpu_or(hop, "prony does not stop other people's taps, and the CPUs have room")?)
         .rising(hop.fact("packets", "/s", |r| r.packets()))
         .fires()
 }
@@ -72,6 +72,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cause::Dose;
     use crate::testing::{Lab, finding, monotonic, score};
 
     fn lab(taps: f64) -> Lab {
@@ -85,8 +86,11 @@ mod tests {
         assert!(found.summary.contains("tcpdump"), "{}", found.summary);
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(0.9)), 0.0, "for a moment only");
-        let idle = lab(1.0).cpu("0", 0.1, 0.1, 0.1).gauge("lb", &LOOK_TAP, "900 tcpdump", 0.0);
-        assert_eq!(score(CAUSE.id, "lb", &idle), 0.0, "room for it");
+        let idle = || lab(1.0).cpu("0", 0.1, 0.1, 0.1);
+        assert_eq!(score(CAUSE.id, "lb", &idle().gauge("lb", &LOOK_TAP, "900 tcpdump", 0.0)), 0.0, "room for it");
+        assert_eq!(found.dose, Dose::Cpu, "its CPU is full");
+        let costly = finding(CAUSE.id, "lb", &idle().gauge("lb", &LOOK_TAP, "900 tcpdump", 20.0)).unwrap();
+        assert!(matches!(costly.dose, Dose::Untestable(_)), "{:?}", costly.dose);
     }
 
     monotonic!(lab, 0.0..4.0);

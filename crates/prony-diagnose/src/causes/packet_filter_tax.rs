@@ -88,7 +88,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if share < SHARE_MIN {
         return ruled_out(&seen, SHARE_MIN, ORIGIN, "filters of packets and system calls cost little");
     }
-    let most = parts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("filters", |(kind, _)| kind);
+    let most = match by_senders > by_itself {
+        true => NETFILTER,
+        false => parts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("filters", |(kind, _)| kind),
+    };
     let own = part * 100.0;
     let claim = match by_senders > 0.0 {
         true => format!(
@@ -228,8 +231,9 @@ mod tests {
             (score(CAUSE.id, "lb", &lab) > SHARE_MIN, score(CAUSE.id, "s1", &lab) > SHARE_MIN)
         };
         assert_eq!(seen(1000.0, 0.0), (true, false), "the CPU of s1 runs the rules of lb");
-        let dose = finding(CAUSE.id, "lb", &ruled(1000.0, 0.0)).unwrap().dose;
-        assert_eq!(dose, Dose::CpuOf("s1".to_string()), "so that one is slowed");
+        let found = finding(CAUSE.id, "lb", &ruled(1000.0, 0.0)).unwrap();
+        assert_eq!(found.dose, Dose::CpuOf("s1".to_string()), "so that one is slowed");
+        assert!(found.summary.ends_with("most is netfilter"), "{}", found.summary);
         assert_eq!(seen(0.0, 1000.0), (false, true));
         assert_eq!(seen(0.0, 0.0), (false, true), "rules of the older kind, or of a bridge between them");
     }

@@ -44,7 +44,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if !held_up.matters() {
         return held_up.ruled_out(hop, "hardly a session waits for a lock");
     }
-    let HeldUp { waits, share } = held_up;
+    let HeldUp { waits, share, .. } = held_up;
     let used = hop.fact("sessions in use", "", in_use)?;
     let claim = format!(
         "{:.0} of {:.0} sessions in use wait for a lock that another transaction holds",

@@ -28,7 +28,7 @@
 //! PostgreSQL, "Using EXPLAIN" and `pg_stat_user_tables`. Redis, "Diagnosing latency issues" and `INFO commandstats`.
 
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, predicted_gain, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_or, does_not_apply, predicted_gain, ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
 use crate::sessions::{
@@ -177,8 +177,7 @@ fn waits_for_data(hop: &Hop<'_>) -> Result<Option<Finding>, Gap> {
     }
     let share = share_held_up(hop, waits.value)?;
     let claim = format!("{:.0} of {used:.0} sessions in use wait for data from the disk", waits.value);
-    let dose =
-        if cpu_is_full(hop)? { Dose::Cpu } else { Dose::Untestable("no knob makes the disk of a database slower") };
+    let dose = cpu_or(hop, "no knob makes the disk of a database slower")?;
     let spilled = hop.fact("pg.temp_bytes / request", "B", |r| Ok(r.sum(&PG_TEMP_BYTES)? / r.throughput()?));
     let mend = if spilled.as_ref().is_ok_and(|spilled| spilled.value >= 1.0) {
         "a larger `work_mem`, so that sorts and hashes stay in memory; an index, so that less is read; a faster disk"

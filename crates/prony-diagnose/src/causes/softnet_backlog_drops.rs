@@ -22,7 +22,7 @@
 //! Linux net-procfs.c (/proc/net/softnet_stat 2); Documentation/networking/scaling.rst.
 
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, knob, ruled_out,
+    Cause, Finding, Judgement, Kind, Layer, Scope, gain_of_share, gain_until_full, knob, removal_by_machine, ruled_out,
 };
 use crate::facts::{Hop, Reader};
 use prony_model::metric::{SOFTNET_DROPPED, SOFTNET_PROCESSED, TCP_RETRANSMITS};
@@ -68,7 +68,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .and(hop.summary(&TCP_RETRANSMITS), "segments that this host sends again per second")
         .mend("a longer queue per CPU", knob(hop, KnobId::Sysctl("net.core.netdev_max_backlog".to_string()), WIDE))
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
-        .tested_by(Dose::Untestable("the queue is the machine's, not the namespace's"))
+        .tested_by(removal_by_machine(hop, "the queue is the machine's, not the namespace's"))
         .rising(hop.fact(SOFTNET_DROPPED.name, "/s", |r| on_own_cpus(r, &SOFTNET_DROPPED)))
         .fires()
 }
@@ -80,7 +80,9 @@ fn on_own_cpus(r: &Reader<'_>, metric: &Metric) -> Result<f64, Gap> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Lab, monotonic, score};
+    use crate::cause::Dose;
+    use crate::testing::{Lab, finding, monotonic, score};
+    use prony_model::Place;
 
     fn lab(drops: f64) -> Lab {
         Lab::healthy().per_second("lb", &SOFTNET_DROPPED, "0", drops * 90_000.0).per_second(
@@ -89,6 +91,14 @@ mod tests {
             "",
             160.0,
         )
+    }
+
+    #[test]
+    fn its_remedy_is_tried_where_the_machine_is_the_host() {
+        assert!(matches!(finding(CAUSE.id, "lb", &lab(0.002)).unwrap().dose, Dose::Untestable(_)), "a namespace");
+        let mut whole = lab(0.002);
+        whole.stack.host.get_mut("lb").unwrap().at = Place::Local;
+        assert_eq!(finding(CAUSE.id, "lb", &whole).unwrap().dose, Dose::Removal);
     }
 
     #[test]

@@ -28,7 +28,7 @@
 
 use super::cpu_quota_throttled::{THROTTLED, stopped_by_quota};
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, predicted_gain, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, cpu_or, does_not_apply, predicted_gain, ruled_out,
 };
 use crate::facts::{Fact, Hop};
 use crate::profile::{Code, Profile};
@@ -157,7 +157,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         format!("{} stands still for {:.0} % of the time, in stretches of 50 ms and more", hop.name, share * 100.0);
     let longest = hop.look(&LOOK_PAUSE_LONGEST, "");
     let longest = longest.map(|s| Fact { unit: "s", ..Fact::across_levels(hop, LOOK_PAUSE_LONGEST.name, s) });
-    let dose = if full { Dose::Cpu } else { Dose::Untestable("prony has no knob for a collector") };
+    let dose = cpu_or(hop, "prony has no knob for a collector")?;
     Finding::new(paused, PAUSED, "guess", &claim, share)
         .and(longest, "the longest of them")
         .and(Ok(unread.clone()), "requests lie unread")

@@ -20,7 +20,7 @@
 //! ## References
 //! ptrace(2); proc(5) TracerPid.
 
-use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, ruled_out};
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, cpu_or, ruled_out};
 use crate::facts::Hop;
 use prony_model::Gap;
 use prony_model::metric::{PROC_SWITCHES_VOLUNTARY, PROC_TRACER};
@@ -50,14 +50,15 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     Finding::new(traced, 1.0, "definition", &claim, share)
         .and(hop.per_request(&PROC_SWITCHES_VOLUNTARY), "voluntary context switches per request")
         .mend("detach the tracer", None)
-        .tested_by(Dose::Untestable("prony does not touch other people's debuggers"))
+        .tested_by(cpu_or(hop, "prony does not touch other people's debuggers, and the CPUs have room")?)
         .fires()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Lab, score};
+    use crate::cause::Dose;
+    use crate::testing::{Lab, finding, score};
     use proptest::prelude::*;
 
     fn lab(traced: f64) -> Lab {
@@ -69,6 +70,9 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &lab(1.0)), 0.5);
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(0.4)), 0.0, "attached for a moment only");
+        let dose = |lab: &Lab| finding(CAUSE.id, "lb", lab).unwrap().dose;
+        assert_eq!(dose(&lab(1.0)), Dose::Cpu, "its CPU is full");
+        assert!(matches!(dose(&lab(1.0).cpu("0", 0.1, 0.1, 0.1)), Dose::Untestable(_)));
     }
 
     proptest! {

@@ -204,6 +204,18 @@ fn a_queue_that_nothing_explains_is_located() {
 }
 
 #[test]
+fn a_host_that_is_left_out_is_said_beside_an_honest_limit() {
+    let said = |at_s1: f64, at_s2: f64| {
+        let lab = Lab::healthy().per_second("s1", &TCP_IN_SEGMENTS, "", at_s1);
+        diagnose(&lab.per_second("s2", &TCP_IN_SEGMENTS, "", at_s2).run()).verdict.summary
+    };
+    let sentence = " Hardly anything reaches s2, unlike what stands beside it.";
+    assert!(said(30_000.0, 0.1).ends_with(sentence), "{}", said(30_000.0, 0.1));
+    assert!(!said(30_000.0, 3_000.0).contains("Hardly"), "fewer, as its weight may ask");
+    assert!(!said(0.0, 0.0).contains("Hardly"), "nobody has more");
+}
+
+#[test]
 fn cpus_that_strangers_fill_are_said_to_be_full() {
     let strangers = Lab::healthy().throughput(170.0).cpu("0", 0.9, 0.1, 0.0).cpu("1", 0.9, 0.1, 0.0).own("lb", 0.1);
     let verdict = diagnose(&strangers.run()).verdict;
