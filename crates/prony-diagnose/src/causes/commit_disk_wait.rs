@@ -15,7 +15,7 @@
 //!
 //! ## What it is not
 //! Waits for rows (`Lock:...`) or for data that is not in memory (`IO:DataFileRead`). A log that is written without
-//! waiting.
+//! waiting. Waits that go by while a full CPU, as the application's, sets the pace: without them it would carry no more.
 //!
 //! ## Fix
 //! Fewer commits (several rows in one transaction), `commit_delay`, a faster device for the log; `synchronous_commit =

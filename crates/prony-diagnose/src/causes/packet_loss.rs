@@ -34,6 +34,7 @@ use crate::cause::{
     ruled_out,
 };
 use crate::facts::{Fact, Hop};
+use crate::sessions::{held, is_held_back};
 use prony_model::metric::{
     CONN_OUT_RETRANSMITS, DROP_REASON, TCP_DSACK_RECEIVED, TCP_ORIGINAL_SENT, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS,
     TCP_TIMEOUTS,
@@ -134,7 +135,19 @@ fn dose(hop: &Hop<'_>, loss: &Fact) -> Dose {
             "prony makes no link lose more, and where CPUs are full too more connections show nothing",
         );
     }
-    Dose::Concurrency
+    if waits_before_a_pool(hop) { Dose::Queue } else { Dose::Concurrency }
+}
+
+/// Whether a caller has fewer connections to the hop than requests: those that wait for what was lost hold a pool's connections, and more
+/// requests queue for them.
+fn waits_before_a_pool(hop: &Hop<'_>) -> bool {
+    /// Connections for each request in flight, below which they are a pool that is too small for all of them. A guess.
+    const TOO_FEW: f64 = 0.8;
+    let Ok(requests) = hop.at(Level::At).and_then(|at| at.in_flight()) else { return false };
+    let callers = hop.run.stack.callers(hop.name).into_iter();
+    let connections = callers.filter_map(|caller| held(&hop.other(caller), hop).ok());
+    is_held_back(hop) == Some(true)
+        && connections.map(|held| held.value).reduce(f64::max).is_some_and(|n| n < TOO_FEW * requests)
 }
 
 fn a_cpu_is_full(hop: &Hop<'_>) -> bool {
@@ -363,6 +376,17 @@ mod tests {
         let policed = idle.levels("s1", &TCP_RETRANSMITS, "", [9.0, 182.0, 182.0]);
         let dose = finding(CAUSE.id, "s1", &policed).unwrap().dose;
         assert!(matches!(dose, Dose::Untestable(why) if why.contains("in calm")), "{dose:?}");
+    }
+
+    #[test]
+    fn before_a_pool_more_connections_only_queue() {
+        let dose = |connections: f64| {
+            let lab = Lab::chain().queueing(770.0).held(connections).per_second("db", &TCP_RETRANSMITS, "", 30.0);
+            let lab = lab.per_second("app", &TCP_RETRANSMITS, "", 30.0).per_second("app", &TCP_ORIGINAL_SENT, "", 3e3);
+            finding(CAUSE.id, "db", &lab.per_second("db", &TCP_ORIGINAL_SENT, "", 3e3)).unwrap().dose
+        };
+        assert_eq!(dose(20.0), Dose::Queue);
+        assert_eq!(dose(64.0), Dose::Concurrency, "one for each request");
     }
 
     #[test]

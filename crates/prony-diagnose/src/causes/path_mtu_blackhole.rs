@@ -26,7 +26,9 @@
 use super::packet_loss::loss_ratio;
 use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, knob, ruled_out};
 use crate::facts::Hop;
-use prony_model::metric::{CONN_STUCK, IF_MTU, TCP_MTU_PROBES_FAILED, TCP_TIMEOUTS};
+use prony_model::metric::{
+    CONN_STUCK, IF_MTU, TCP_FAST_RETRANSMITS, TCP_MTU_PROBES_FAILED, TCP_ORIGINAL_SENT, TCP_RETRANSMITS, TCP_TIMEOUTS,
+};
 use prony_model::{Gap, KnobId, Level};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -48,12 +50,31 @@ const STUCK: f64 = 0.05;
 /// connection live.
 const IN_VAIN: f64 = 0.5;
 
-/// Whether nearly all that the hop sends is sent again, and connections stay stuck with it.
+/// The same where no receiver ever told of a gap: of a long answer a loss by chance leaves pieces that arrive. A guess: of ten segments,
+/// which TCP sends at once, the first is sent again three times before somebody gives up.
+const UNANSWERED: f64 = 0.2;
+/// Segments per request from which an answer has more than one piece. A guess.
+const PIECES: f64 = 3.0;
+/// Of the segments sent again, those that a receiver asked for, up to which nobody did. A guess.
+const ASKED_FOR: f64 = 0.05;
+
+/// Whether all that the hop sends is lost, or nearly all, and connections stay stuck with it.
 pub(super) fn is_in_vain(hop: &Hop<'_>) -> bool {
-    let lost = loss_ratio(hop).is_ok_and(|loss| loss.value >= IN_VAIN);
+    let Ok(loss) = loss_ratio(hop) else { return false };
     let at = || hop.at(Level::At).ok();
     let stuck = at().and_then(|r| Some((r.sum(&CONN_STUCK).ok()?, r.in_flight().ok()?)));
-    lost && stuck.is_some_and(|(some, all)| some >= 1.0 && some >= STUCK * all)
+    let is_stuck = stuck.is_some_and(|(some, all)| some >= 1.0 && some >= STUCK * all);
+    is_stuck && (loss.value >= IN_VAIN || (loss.value >= UNANSWERED && nobody_tells_of_gaps(hop)))
+}
+
+/// Whether answers have several pieces, and none is sent again because the receiver got the ones behind it.
+fn nobody_tells_of_gaps(hop: &Hop<'_>) -> bool {
+    let told = || {
+        let at = hop.at(Level::At)?;
+        let is_long = at.sum(&TCP_ORIGINAL_SENT)? >= PIECES * at.requests()?;
+        Ok::<_, Gap>(is_long && at.sum(&TCP_FAST_RETRANSMITS)? <= ASKED_FOR * at.sum(&TCP_RETRANSMITS)?)
+    };
+    told().unwrap_or(false)
 }
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
@@ -114,6 +135,24 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &Lab::healthy()), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(3.1)), 0.0);
         assert!(score(CAUSE.id, "lb", &lab(3.3)) > 0.0);
+    }
+
+    /// Figures of an nginx whose answers of 20 kB are lost, with a proxy that gives up after 2 s.
+    #[test]
+    fn long_answers_of_which_no_piece_arrives_are_lost_by_their_size() {
+        let named = |fast_per_s: f64, segments_per_s: f64| {
+            let lab = Lab::healthy().throughput(26.0).cpu("0", 0.01, 0.01, 0.01).cpu("1", 0.01, 0.01, 0.01);
+            let lab =
+                lab.levels("s1", &CONN_STUCK, "80", [6.0, 13.0, 26.0]).per_second("s1", &TCP_RETRANSMITS, "", 140.0);
+            let lab =
+                lab.per_second("s1", &TCP_ORIGINAL_SENT, "", segments_per_s).per_second("s1", &TCP_TIMEOUTS, "", 140.0);
+            let run = lab.per_second("s1", &TCP_FAST_RETRANSMITS, "", fast_per_s).run();
+            crate::diagnose(&run).verdict.cause
+        };
+        assert_eq!(named(0.0, 322.0), "path-mtu-blackhole");
+        assert_eq!(named(60.0, 322.0), "packet-loss", "receivers tell of gaps: other pieces arrive");
+        assert_eq!(named(0.0, 1_400.0), "packet-loss", "one in ten");
+        assert_eq!(named(0.0, 150.0), "path-mtu-blackhole", "nearly all");
     }
 
     monotonic!(lab, 0.0..100.0);
