@@ -202,7 +202,7 @@ fn has_room_for(hop: &Hop<'_>, dose: f64) -> bool {
     own.and_then(|own| idle.map(|idle| idle > dose * (own + idle))).unwrap_or(false)
 }
 
-/// The hop that should not matter: rather one that would not feel the dose, on none of the suspect's CPUs, a server rather than
+/// The hop that should not matter: rather one on CPUs that are not full, on none of the suspect's, a server rather than
 /// a proxy, the idlest. Hosts that share full CPUs with the one that is slowed, and those with the same fault, are part of the same
 /// limit and control nothing; nor does a small user of CPUs that others fill: it is slowed below what it needs, whoever holds the limit.
 /// Of a queue, rather none that the suspect calls: while it answers, the place in use is held.
@@ -220,7 +220,7 @@ fn control_for<'s>(of: &'s Standing<'_>, standing: &[Standing<'_>]) -> Option<Ho
     let rank = |h: &Hop<'_>| {
         let is_proxy = h.host().is_some_and(|h| h.role == Role::Proxy);
         let is_called = suspect.host().is_some_and(|s| s.calls.iter().any(|called| called == h.name));
-        (is_queue && is_called, !has_room_for(h, DOSE), h.shares_cpu_with(&suspect), is_proxy)
+        (is_queue && is_called, is_full(h), h.shares_cpu_with(&suspect), is_proxy)
     };
     let own = |h: &Hop<'_>| h.at(Level::At).and_then(|r| r.own_cpu()).unwrap_or(f64::INFINITY);
     apart.min_by(|a, b| rank(a).cmp(&rank(b)).then(own(a).total_cmp(&own(b))))

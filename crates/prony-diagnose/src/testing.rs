@@ -212,6 +212,12 @@ impl Lab {
         modules.into_iter().fold(self, |lab, (module, share)| lab.gauge(host, &PROFILE_MODULE, module, share))
     }
 
+    /// A host that is the machine itself, and no namespace of it.
+    pub fn local(mut self, host: &str) -> Self {
+        self.stack.host.get_mut(host).unwrap().at = prony_model::Place::Local;
+        self
+    }
+
     /// A value for each level.
     pub fn levels(mut self, host: &str, metric: &Metric, item: &str, values: Levels) -> Self {
         self.values.insert((host.into(), metric.name.into(), item.into()), values);

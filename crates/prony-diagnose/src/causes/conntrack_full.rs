@@ -89,7 +89,6 @@ mod tests {
     use super::*;
     use crate::cause::Dose;
     use crate::testing::{Lab, finding, monotonic, score};
-    use prony_model::Place;
 
     fn lab(drops_per_request: f64) -> Lab {
         Lab::healthy()
@@ -100,10 +99,9 @@ mod tests {
 
     #[test]
     fn its_remedy_is_tried_where_the_machine_is_the_host() {
-        assert!(matches!(finding(CAUSE.id, "lb", &lab(0.1)).unwrap().dose, Dose::Untestable(_)), "a namespace");
-        let mut whole = lab(0.1);
-        whole.stack.host.get_mut("lb").unwrap().at = Place::Local;
-        assert_eq!(finding(CAUSE.id, "lb", &whole).unwrap().dose, Dose::Removal);
+        let dose = |lab: &Lab| finding(CAUSE.id, "lb", lab).unwrap().dose;
+        assert!(matches!(dose(&lab(0.1)), Dose::Untestable(_)), "a namespace");
+        assert_eq!(dose(&lab(0.1).local("lb")), Dose::Removal);
     }
 
     #[test]

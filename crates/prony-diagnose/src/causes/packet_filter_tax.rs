@@ -233,6 +233,8 @@ mod tests {
         assert_eq!(seen(1000.0, 0.0), (true, false), "the CPU of s1 runs the rules of lb");
         let found = finding(CAUSE.id, "lb", &ruled(1000.0, 0.0)).unwrap();
         assert_eq!(found.dose, Dose::CpuOf("s1".to_string()), "so that one is slowed");
+        let by_senders_alone = ruled(1000.0, 0.0).gauge("lb", &PROFILE_TOTAL, "nf_hook_slow", 0.0);
+        let found = finding(CAUSE.id, "lb", &by_senders_alone).unwrap();
         assert!(found.summary.ends_with("most is netfilter"), "{}", found.summary);
         assert_eq!(seen(0.0, 1000.0), (false, true));
         assert_eq!(seen(0.0, 0.0), (false, true), "rules of the older kind, or of a bridge between them");

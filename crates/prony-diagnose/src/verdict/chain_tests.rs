@@ -72,20 +72,6 @@ fn a_queue_stands_still_when_more_come() {
 }
 
 #[test]
-fn the_control_is_rather_one_that_would_not_feel_the_dose() {
-    let control = |app: f64| {
-        let lab = pool().sessions([0.2, 18.0, 18.0], "Lock:transactionid").held(20.0);
-        let run = lab.cpu("0", app, 0.03, 0.01).own("app", app).run();
-        let plan = plan_interventions(&run, &diagnose(&run));
-        assert_eq!(plan[0].what, InterventionKind::Concurrency);
-        plan[1].target.clone()
-    };
-    assert_eq!(control(0.2), "app", "on CPUs of its own");
-    assert_eq!(control(0.65), "app", "still room");
-    assert_eq!(control(0.8), "gw", "beside the database, but with room");
-}
-
-#[test]
 fn nobody_is_sure_while_what_looks_the_same_is_in_the_dark() {
     let outside = pool().mute().gauge("app", &CONN_OUT_WAITING, "10.77.0.30:5432", 1.7);
     let verdict = answered(0.05, &outside);

@@ -213,6 +213,9 @@ fn a_host_that_is_left_out_is_said_beside_an_honest_limit() {
     assert!(said(30_000.0, 0.1).ends_with(sentence), "{}", said(30_000.0, 0.1));
     assert!(!said(30_000.0, 3_000.0).contains("Hardly"), "fewer, as its weight may ask");
     assert!(!said(0.0, 0.0).contains("Hardly"), "nobody has more");
+    let run = Lab::healthy().per_second("s2", &TCP_IN_SEGMENTS, "", 0.1).run();
+    assert_eq!(left_out(&run, "s1"), sentence);
+    assert_eq!(left_out(&run, "s2"), "", "the verdict is about it");
 }
 
 #[test]
