@@ -65,20 +65,23 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         }
         (None, _) => (format!("a thread of the generator uses {:.0} % of a CPU", thread.value * 100.0), thread.value),
     };
+    let busy = hop.fact("busy share of the generator's CPUs", "share", |r| Ok(r.cpu()?.busy_share()));
+    let full = format!("full from {FULL_CPU} on ({FULL_CPU_ORIGIN})");
     let finding = match gate {
         // A quota or ports stop it while its threads have time left.
         Some(_) if thread.value < FULL_THREAD => {
             let gates =
                 hop.fact("gates that the generator breaks", "", |r| Ok(broken(&r.trial.result).count() as f64))?;
-            Finding::new(gates, ONE_GATE, "definition", &claim, share).and(Ok(thread), "busiest generator thread")
+            let finding = Finding::new(gates, ONE_GATE, "definition", &claim, share);
+            finding.and(Ok(thread), "busiest generator thread").and(busy, &full)
         }
-        Some(_) | None => Finding::new(thread, FULL_THREAD, ORIGIN, &claim, share),
+        // Servers keep it from more of a CPU that is full.
+        None if thread.value < FULL_THREAD => {
+            Finding::new(busy?, FULL_CPU, FULL_CPU_ORIGIN, &claim, share).and(Ok(thread), "busiest generator thread")
+        }
+        Some(_) | None => Finding::new(thread, FULL_THREAD, ORIGIN, &claim, share).and(busy, &full),
     };
     finding
-        .and(
-            hop.fact("busy share of the generator's CPUs", "share", |r| Ok(r.cpu()?.busy_share())),
-            &format!("full from {FULL_CPU} on ({FULL_CPU_ORIGIN})"),
-        )
         .mend("give the generator more CPUs or machines; the rate is a lower bound until then", None)
         .tested_by(Dose::Untestable("slowing the generator would only show what is known: it sends less"))
         .fires()
@@ -111,7 +114,7 @@ fn crowding_share(hop: &Hop<'_>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Lab, score};
+    use crate::testing::{Lab, finding, score};
     use proptest::prelude::*;
 
     fn lab(thread: f64) -> Lab {
@@ -125,6 +128,8 @@ mod tests {
         assert_eq!(score(CAUSE.id, "client", &lab(0.89)), 0.0);
         let crowded = lab(0.5).cpu("1", 0.6, 0.3, 0.08);
         assert!(score(CAUSE.id, "client", &crowded) >= 0.5, "it uses most of a full CPU");
+        let key = finding(CAUSE.id, "client", &crowded).unwrap().evidence[0].clone();
+        assert_eq!((key.metric.as_str(), key.threshold), ("busy share of the generator's CPUs", Some(FULL_CPU)));
         let strangers = lab(0.15).cpu("1", 0.9, 0.1, 0.0);
         assert_eq!(score(CAUSE.id, "client", &strangers), 0.0, "strangers fill its CPU");
     }
