@@ -224,9 +224,10 @@ pub struct HeldUp {
     pub waits: Fact,
     /// Share of the requests that they hold up.
     pub share: f64,
-    /// What more throughput could come if nothing waited, until the next CPU is full; none where that is not known, and where throughput is
-    /// not held back.
-    gain: Option<f64>,
+    /// What more throughput could come if nothing waited, until the next CPU is full; none where that is not known.
+    pub gain: Option<f64>,
+    /// Whether throughput is held back at all: a rate that is carried waits all the same.
+    is_held_back: bool,
 }
 
 impl HeldUp {
@@ -241,13 +242,17 @@ impl HeldUp {
     pub fn by(db: &Hop<'_>, name: &str, counts: fn(&str) -> bool) -> Result<Self, Gap> {
         let waits = db.fact(name, "", |r| waiting(r, counts))?;
         let share = share_held_up(db, waits.value)?;
-        let gain = if is_held_back(db) == Some(true) { predicted_gain(db, share) } else { None };
-        Ok(Self { waits, share, gain })
+        Ok(Self { waits, share, gain: predicted_gain(db, share), is_held_back: is_held_back(db) == Some(true) })
+    }
+
+    /// The gain, where it is so small that the waits go by while a full CPU sets the pace.
+    fn too_small_gain(&self) -> Option<f64> {
+        self.gain.filter(|gain| self.is_held_back && *gain < Self::GAIN_MIN)
     }
 
     /// Whether enough wait to be no chance, and hold up enough to matter.
     pub fn matters(&self) -> bool {
-        let is_worth_it = self.gain.is_none_or(|gain| gain >= Self::GAIN_MIN);
+        let is_worth_it = self.too_small_gain().is_none();
         self.waits.value >= Self::WAITING_MIN && self.share >= Self::SHARE_MIN && is_worth_it
     }
 
@@ -256,7 +261,7 @@ impl HeldUp {
         if self.waits.value < Self::WAITING_MIN {
             return ruled_out(&self.waits, Self::WAITING_MIN, "guess", nobody);
         }
-        if let Some(gain) = self.gain.filter(|gain| self.share >= Self::SHARE_MIN && *gain < Self::GAIN_MIN) {
+        if let Some(gain) = self.too_small_gain().filter(|_| self.share >= Self::SHARE_MIN) {
             let gain = Fact::across_levels(db, "gain if no session waited", gain);
             return ruled_out(&gain, Self::GAIN_MIN, "guess", "sessions wait while a full CPU sets the pace");
         }

@@ -24,8 +24,8 @@
 
 use super::upstream_keepalive_off::connection_share;
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, does_not_apply, nginx_knob, predicted_gain,
-    ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, cpu_or, does_not_apply, nginx_knob,
+    predicted_gain, ruled_out,
 };
 use crate::facts::Hop;
 use prony_model::metric::TCP_PASSIVE_OPENS;
@@ -79,8 +79,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let timeout = directive(NginxDirective::KeepaliveTimeout, TIMEOUT);
     let dose = match timeout {
         Some(_) => Dose::RemovalByAll,
-        None if cpu_is_full(hop)? => Dose::Cpu,
-        None => Dose::Untestable("prony has no knob for the keep-alive of this server"),
+        None => cpu_or(hop, "prony has no knob for the keep-alive of this server")?,
     };
     finding
         .mend("let clients keep their connections for many requests", requests)

@@ -24,7 +24,7 @@
 //! ## References
 //! PostgreSQL, "WAL Configuration" and wait events of type IO.
 
-use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, does_not_apply, predicted_gain};
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, does_not_apply};
 use crate::facts::Hop;
 use crate::sessions::{HeldUp, dose_of_wait, in_use, is_commit_wait, runs_queries};
 use prony_model::Gap;
@@ -48,7 +48,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if !held_up.matters() {
         return held_up.ruled_out(hop, "hardly a session waits for the log");
     }
-    let HeldUp { waits, share, .. } = held_up;
+    let HeldUp { waits, share, gain, .. } = held_up;
     let used = hop.fact("sessions in use", "", in_use)?;
     let claim = format!("{:.0} of {:.0} sessions in use wait for the log to reach the disk", waits.value, used.value);
     Finding::new(waits.clone(), HeldUp::WAITING_MIN, "guess", &claim, share)
@@ -57,7 +57,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .and(hop.summary(&DISK_FLUSHES), "flushes of the disks")
         .and(hop.summary(&PG_COMMITS), "transactions")
         .mend("fewer commits, a faster device for the log; synchronous_commit = off where the last may be lost", None)
-        .gaining(predicted_gain(hop, share))
+        .gaining(gain)
         .rising(Ok(waits))
         .tested_by(dose_of_wait(hop))
         .fires()

@@ -58,28 +58,33 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         };
         return ruled_out(&thread, FULL_THREAD, ORIGIN, claim);
     }
-    let (claim, share) = match (gate, crowding) {
-        (Some(gate), _) => (format!("the generator was the limit: {}", gate.detail), 1.0),
-        (None, Some(share)) if thread.value < FULL_THREAD => {
-            ("the generator uses most of a full CPU that it shares with servers".to_string(), share)
-        }
-        (None, _) => (format!("a thread of the generator uses {:.0} % of a CPU", thread.value * 100.0), thread.value),
-    };
     let busy = hop.fact("busy share of the generator's CPUs", "share", |r| Ok(r.cpu()?.busy_share()));
     let full = format!("full from {FULL_CPU} on ({FULL_CPU_ORIGIN})");
-    let finding = match gate {
-        // A quota or ports stop it while its threads have time left.
-        Some(_) if thread.value < FULL_THREAD => {
-            let gates =
-                hop.fact("gates that the generator breaks", "", |r| Ok(broken(&r.trial.result).count() as f64))?;
-            let finding = Finding::new(gates, ONE_GATE, "definition", &claim, share);
-            finding.and(Ok(thread), "busiest generator thread").and(busy, &full)
+    let has_time_left = thread.value < FULL_THREAD;
+    let finding = match (gate, crowding) {
+        (Some(gate), _) => {
+            let claim = format!("the generator was the limit: {}", gate.detail);
+            let by_gate = if has_time_left {
+                // A quota or ports stop it.
+                let broken = |r: &Reader<'_>| Ok(broken(&r.trial.result).count() as f64);
+                let gates = hop.fact("gates that the generator breaks", "", broken)?;
+                let finding = Finding::new(gates, ONE_GATE, "definition", &claim, 1.0);
+                finding.and(Ok(thread), "busiest generator thread")
+            } else {
+                Finding::new(thread, FULL_THREAD, ORIGIN, &claim, 1.0)
+            };
+            by_gate.and(busy, &full)
         }
-        // Servers keep it from more of a CPU that is full.
-        None if thread.value < FULL_THREAD => {
-            Finding::new(busy?, FULL_CPU, FULL_CPU_ORIGIN, &claim, share).and(Ok(thread), "busiest generator thread")
+        (None, Some(share)) if has_time_left => {
+            let claim = "the generator uses most of a full CPU that it shares with servers";
+            let crowded = Finding::new(busy?, FULL_CPU, FULL_CPU_ORIGIN, claim, share);
+            crowded.and(Ok(thread), "busiest generator thread")
         }
-        Some(_) | None => Finding::new(thread, FULL_THREAD, ORIGIN, &claim, share).and(busy, &full),
+        (None, _) => {
+            let used = thread.value;
+            let claim = format!("a thread of the generator uses {:.0} % of a CPU", used * 100.0);
+            Finding::new(thread, FULL_THREAD, ORIGIN, &claim, used).and(busy, &full)
+        }
     };
     finding
         .mend("give the generator more CPUs or machines; the rate is a lower bound until then", None)

@@ -20,7 +20,7 @@
 //! ## References
 //! PostgreSQL, "The Statistics Collector": wait events of type Lock; "Explicit Locking".
 
-use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, does_not_apply, predicted_gain};
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, does_not_apply};
 use crate::facts::Hop;
 use crate::sessions::{HeldUp, dose_of_wait, in_use, is_lock_wait, runs_queries};
 use prony_model::Gap;
@@ -44,7 +44,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if !held_up.matters() {
         return held_up.ruled_out(hop, "hardly a session waits for a lock");
     }
-    let HeldUp { waits, share, .. } = held_up;
+    let HeldUp { waits, share, gain, .. } = held_up;
     let used = hop.fact("sessions in use", "", in_use)?;
     let claim = format!(
         "{:.0} of {:.0} sessions in use wait for a lock that another transaction holds",
@@ -56,7 +56,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .and(hop.summary(&PG_OLDEST_TRANSACTION), "the oldest transaction")
         .and(hop.fact("busy share of the hop's CPUs", "share", |r| Ok(r.cpu()?.busy_share())), "its CPUs meanwhile")
         .mend("shorter transactions with the contended statement last; spread the rows that all of them change", None)
-        .gaining(predicted_gain(hop, share))
+        .gaining(gain)
         .rising(Ok(waits))
         .tested_by(dose_of_wait(hop))
         .fires()
