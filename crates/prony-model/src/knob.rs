@@ -39,6 +39,8 @@ pub enum KnobId {
 pub enum NginxDirective {
     /// Whether workers take turns to accept.
     AcceptMutex,
+    /// What of a request's body is kept in memory.
+    ClientBodyBufferSize,
     /// Whether answers are compressed.
     Gzip,
     /// How hard.
@@ -69,8 +71,9 @@ pub enum NginxDirective {
 
 impl NginxDirective {
     /// All of them, by name.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::AcceptMutex,
+        Self::ClientBodyBufferSize,
         Self::Gzip,
         Self::GzipCompLevel,
         Self::KeepaliveRequests,
@@ -90,6 +93,7 @@ impl NginxDirective {
     pub const fn name(self) -> &'static str {
         match self {
             Self::AcceptMutex => "accept_mutex",
+            Self::ClientBodyBufferSize => "client_body_buffer_size",
             Self::Gzip => "gzip",
             Self::GzipCompLevel => "gzip_comp_level",
             Self::KeepaliveRequests => "keepalive_requests",

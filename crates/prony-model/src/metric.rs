@@ -239,7 +239,8 @@ catalogue! {
     ERROR_LOG_NO_DESCRIPTORS = "errorlog.no_descriptors", Counter, Count, "", "error log lines that tell of EMFILE or ENFILE: Too many open files";
     ERROR_LOG_UPSTREAM_TIMEOUT = "errorlog.upstream_timeout", Counter, Count, "", "error log lines with upstream timed out";
     ERROR_LOG_NO_LIVE_UPSTREAMS = "errorlog.no_live_upstreams", Counter, Count, "", "error log lines with no live upstreams";
-    ERROR_LOG_TEMP_FILE = "errorlog.temp_file", Counter, Count, "", "error log lines with buffered to a temporary file";
+    ERROR_LOG_TEMP_FILE = "errorlog.temp_file", Counter, Count, "", "error log lines with response is buffered to a temporary file";
+    ERROR_LOG_BODY_FILE = "errorlog.body_file", Counter, Count, "", "error log lines with request body is buffered to a temporary file";
     ERROR_LOG_LIMITING = "errorlog.limiting", Counter, Count, "", "error log lines with limiting requests or connections";
 
     // Kernel, network and host, beyond the first counters.

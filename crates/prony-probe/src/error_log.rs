@@ -28,13 +28,14 @@ const NO_DESCRIPTORS: [&str; 5] =
     ["Too many open files", "No file descriptors available", "too many open files", "EMFILE", "ENFILE"];
 
 /// What a line may contain, and what that counts as.
-const PATTERNS: [(&Metric, &[&str]); 8] = [
+const PATTERNS: [(&Metric, &[&str]); 9] = [
     (&m::ERROR_LOG_NO_PORT, &NO_PORT),
     (&m::ERROR_LOG_NO_WORKER_CONNECTIONS, &["worker_connections are not enough"]),
     (&m::ERROR_LOG_NO_DESCRIPTORS, &NO_DESCRIPTORS),
     (&m::ERROR_LOG_UPSTREAM_TIMEOUT, &["upstream timed out"]),
     (&m::ERROR_LOG_NO_LIVE_UPSTREAMS, &["no live upstreams"]),
-    (&m::ERROR_LOG_TEMP_FILE, &["buffered to a temporary file"]),
+    (&m::ERROR_LOG_TEMP_FILE, &["response is buffered to a temporary file"]),
+    (&m::ERROR_LOG_BODY_FILE, &["request body is buffered to a temporary file"]),
     (&m::ERROR_LOG_LIMITING, &["limiting requests", "limiting connections"]),
     (&m::ERROR_LOG_DELAYING, &["delaying request"]),
 ];
@@ -171,26 +172,28 @@ mod tests {
                     [crit] accept4() failed (24: Too many open files)\n\
                     [error] upstream timed out (110: x)\n\
                     [error] no live upstreams while connecting to upstream, upstream: \"http://backend/\"\n\
-                    [warn] a response is buffered to a temporary file /x\n\
+                    [warn] an upstream response is buffered to a temporary file /x\n\
+                    [warn] a client request body is buffered to a temporary file /x\n\
                     [error] limiting requests, excess\n[error] \xc3\x28 limiting connections by zone\n\
                     [warn] delaying request, excess: 0.5\nhalf a li";
         file.write_all(text).unwrap();
         let mut facts = Facts::new("lb", 0);
         log.read(&mut facts, &mut Vec::new(), false);
         expect![[r#"
-            errorlog.lines [] 9
+            errorlog.lines [] 10
             errorlog.no_port [] 1
             errorlog.no_worker_connections [] 1
             errorlog.no_descriptors [] 1
             errorlog.upstream_timeout [] 1
             errorlog.no_live_upstreams [] 1
             errorlog.temp_file [] 1
+            errorlog.body_file [] 1
             errorlog.limiting [] 2
             errorlog.delaying [] 1
         "#]]
         .assert_eq(&facts.listing());
         file.write_all(b"ne\n").unwrap();
-        assert_eq!(lines(&mut log), Some(10.0), "half a line counts once it is whole");
+        assert_eq!(lines(&mut log), Some(11.0), "half a line counts once it is whole");
     }
 
     #[test]

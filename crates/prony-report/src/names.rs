@@ -356,6 +356,7 @@ const METRICS: &[(&str, &str)] = &[
     ("errorlog.upstream_timeout", "complaints about late upstreams"),
     ("errorlog.no_live_upstreams", "requests for which no server was alive or free"),
     ("errorlog.temp_file", "answers buffered to a file"),
+    ("errorlog.body_file", "uploads buffered to a file"),
     ("errorlog.limiting", "requests held by a limit"),
     ("look.log_line", "length of a log line"),
     ("look.log_step", "bytes per write to the log"),

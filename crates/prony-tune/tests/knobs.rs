@@ -25,6 +25,7 @@ fn needs_root_apply_then_undo_is_identity_for_every_knob() {
         ("nginx.worker_connections", "600", "256"),
         ("nginx.backlog", "77", "127.0.0.1:8080=16 127.0.0.1:8081=511"),
         ("nginx.accept_mutex", "on", "off"),
+        ("nginx.client_body_buffer_size", "1m", "16k"),
         ("nginx.gzip", "on", "off"),
         ("nginx.gzip_comp_level", "9", "1"),
         ("nginx.keepalive_requests", "100000", "1000"),

@@ -221,6 +221,7 @@ export const names: Names = {
   "complaints about open files": "关于打开文件数的报错",
   "complaints about late upstreams": "关于上游超时的报错",
   "answers buffered to a file": "缓冲到文件的应答",
+  "uploads buffered to a file": "缓冲到文件的上传",
   "requests held by a limit": "被限速挡住的请求",
   "length of a log line": "一行日志的长度",
   "bytes per write to the log": "每次写日志的字节数",

@@ -77,7 +77,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let foreign = run_by_senders(hop);
     let is_of_others = |kind: &str| kind == NETFILTER && foreign == Rules::OfOthers;
     let parts: Vec<(&str, f64)> = FILTERS.into_iter().map(part_of).filter(|(kind, _)| !is_of_others(kind)).collect();
-    let part = parts.iter().map(|(_, share)| share).sum::<f64>().min(1.0);
+    let part = parts.iter().fold(0.0, |sum, (_, share)| sum + share).min(1.0);
     let (by_senders, most_by) = match &foreign {
         Rules::Own { by_senders, most_by } => (*by_senders, *most_by),
         Rules::OfOthers | Rules::NotKnown => (0.0, None),
@@ -93,11 +93,11 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         false => parts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("filters", |(kind, _)| kind),
     };
     let own = part * 100.0;
+    let of_its_own = if own < 0.5 { String::new() } else { format!("{own:.0} % of its CPU time, and ") };
     let claim = match by_senders > 0.0 {
-        true => format!(
-            "the filters of {} take {own:.0} % of its CPU time, and time of the CPUs that send to it; most is {most}",
-            hop.name
-        ),
+        true => {
+            format!("the filters of {} take {of_its_own}time of the CPUs that send to it; most is {most}", hop.name)
+        }
         false => format!("{own:.0} % of the CPU time of {} goes to filters, most to {most}", hop.name),
     };
     let sampled = profile.fact("packet filters and auditing", part);
@@ -112,6 +112,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     // Whose CPUs run most of it: slowing those tells, and they have the room that mending frees.
     let payer = most_by.map(|name| hop.other(name)).filter(|_| by_senders > by_itself).unwrap_or(*hop);
+    let paid = if payer.name == hop.name { part } else { by_senders };
     let dose = dose(&payer)?;
     let is_of_several = by_senders > 0.0 && cpu_is_full(&payer)?;
     let is_of_sender = dose == Dose::Cpu && payer.name != hop.name;
@@ -122,7 +123,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             None,
         )
         .gaining(if is_of_several { gain_of_all(hop, &payer, part) } else { predicted_gain(&payer, share) })
-        .rising(profile.cpus("filters", part))
+        .rising(payer.fact("CPUs spent on filters", "CPUs", |r| Ok(paid * r.own_cpu()?)))
         .tested_by(dose)
         .fires()
 }

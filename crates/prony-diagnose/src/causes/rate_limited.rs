@@ -6,7 +6,8 @@
 //! Lines of the error log that say that requests or connections are limited, or delayed, per request. And answers that say
 //! 429 (too many requests), at the hop that gets these requests and does not pass them on; 503 (not available) as well, of an
 //! application that calls nobody who could have failed it, while its CPUs have room. And answers that, at the rate
-//! that the configuration allows each of them, may take long enough to be seen.
+//! that the configuration allows each of them, may take long enough to be seen. Where the log is quiet (nginx logs delays at `warn`):
+//! that as many requests pass as `limit_req_zone` allows, with more clients as well, while CPUs have room.
 //!
 //! ## Why it limits
 //! Requests beyond the limit wait or are refused, whatever the CPUs could do.
@@ -16,8 +17,7 @@
 //! parts of the response time.
 //!
 //! ## What it is not
-//! A server that is slow because it is busy: then no limiter speaks. Limiters that delay and log nothing (level above the
-//! log's) cannot be seen.
+//! A server that is slow because it is busy: then no limiter speaks.
 //!
 //! ## Fix
 //! Raise the limit if it is not meant; else it works as it should. To see what it holds back, prony has nginx count and not
@@ -56,6 +56,9 @@ const LIMITED: f64 = 0.01;
 
 /// Part of the response time that the limited rate may take, from which it matters. A guess: one in ten.
 const OF_RESPONSE: f64 = 0.1;
+/// How near the throughput must be to a configured limit of requests. A guess: it lets through what it is set to, and a trial counts
+/// with its ends.
+const NEAR: f64 = 0.05;
 /// How long nginx may hold requests back after a dry run, in seconds. A guess: no longer than a trial.
 const OWED_S_MAX: f64 = 2.0;
 /// Room that all CPUs must have before a limited rate is blamed. A guess: one in ten.
@@ -66,6 +69,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return finding.fires();
     }
     let logged = hop.fact("limited or delayed / request", "", |r| Ok(limited_per_s(r)? / r.requests()?));
+    let told = logged.as_ref().map_or(0.0, |logged| logged.value);
+    if told < LIMITED
+        && let Some(finding) = held_to_requests(hop)
+    {
+        return tested(finding, hop).fires();
+    }
     let limited = match refused_here(hop) {
         Some(refused) if logged.as_ref().is_ok_and(|logged| logged.value < refused.value) => refused,
         Some(refused) if logged.is_err() && refused.value >= LIMITED => refused,
@@ -78,39 +87,49 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let share = limited.value.min(1.0);
     // Refusals keep CPUs busy that would be free without them.
     let room = if failed < 0.5 { gain_until_full(hop) } else { None };
-    let dry_run = |of| nginx_knob(hop, KnobId::NginxDirective(of), "on");
-    let owes_long = owed_s(hop).is_some_and(|owed_s| owed_s > OWED_S_MAX);
-    let requests = dry_run(NginxDirective::LimitReqDryRun).filter(|_| !owes_long);
-    let connections = dry_run(NginxDirective::LimitConnDryRun).filter(|_| !owes_long);
     let claim = format!("a configured limit of {} holds back {:.0} % of the requests", hop.name, share * 100.0);
-    Finding::new(limited, LIMITED, "guess", &claim, share)
+    let finding = Finding::new(limited, LIMITED, "guess", &claim, share)
         .and(hop.summary(&ERROR_LOG_LIMITING), "requests that it refuses, per second")
         .and(hop.summary(&ERROR_LOG_DELAYING), "requests that it delays, per second")
         .and(
             hop.fact("failed requests", "share", |r| Ok(r.trial.result.error_share())),
             "answers that clients count as failed",
         )
+        .gaining(Some(gain_of_share(share.max(failed), room)))
+        .rising(hop.fact("limited, delayed or refused", "/s", |r| {
+            Ok(limited_per_s(r).unwrap_or(0.0).max(refused_per_s(r)))
+        }));
+    tested(finding, hop).fires()
+}
+
+/// How a limit of requests or connections is mended, and tested.
+fn tested(finding: Finding, hop: &Hop<'_>) -> Finding {
+    let dry_run = |of| nginx_knob(hop, KnobId::NginxDirective(of), "on");
+    let owes_long = owed_s(hop).is_some_and(|owed_s| owed_s > OWED_S_MAX);
+    let requests = dry_run(NginxDirective::LimitReqDryRun).filter(|_| !owes_long);
+    let connections = dry_run(NginxDirective::LimitConnDryRun).filter(|_| !owes_long);
+    finding
         .mend(
             "raise the limit (nginx: limit_req rate and burst, limit_conn; HAProxy: http-request deny; an application: how many \
              requests it takes at once) if it is not meant to hold at this load",
             requests,
         )
         .mend("the same of connections", connections.clone())
-        .gaining(Some(gain_of_share(share.max(failed), room)))
         .tested_by(match connections {
             Some(_) => Dose::RemovalByAll,
             // However many ask, no more are let through.
             None => Dose::Queue,
         })
-        .rising(hop.fact("limited, delayed or refused", "/s", |r| {
-            Ok(limited_per_s(r).unwrap_or(0.0).max(refused_per_s(r)))
-        }))
-        .fires()
 }
 
-/// How long nginx would hold a request back when a burst of its limits of requests is full, in seconds: the longest of them (nginx:
-/// ngx_http_limit_req_module, `burst` and `rate`; without a burst it refuses, and owes nothing).
-fn owed_s(hop: &Hop<'_>) -> Option<f64> {
+/// A limit of requests of nginx: what it lets through, and what it holds back beyond that.
+struct Limit {
+    per_s: f64,
+    burst: Option<f64>,
+}
+
+/// The limits of requests that nginx is configured with (nginx: ngx_http_limit_req_module, `rate` and `burst`).
+fn limits(hop: &Hop<'_>) -> Vec<Limit> {
     let lines = |name: &str| hop.setting(name).unwrap_or_default().split(" | ").collect::<Vec<_>>();
     let argument = |line: &str, name: &str| {
         line.split(' ').find_map(|word| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_string()))
@@ -126,11 +145,30 @@ fn owed_s(hop: &Hop<'_>) -> Option<f64> {
         };
         Some(number.parse::<f64>().ok()? / per_s)
     };
-    let owed = lines("nginx.config.limit_req").into_iter().filter_map(|line| {
-        let burst = argument(line, "burst")?.parse::<f64>().ok()?;
-        Some(burst / per_s(&argument(line, "zone")?)?)
+    let limits = lines("nginx.config.limit_req").into_iter().filter_map(|line| {
+        let burst = argument(line, "burst").and_then(|burst| burst.parse::<f64>().ok());
+        Some(Limit { per_s: per_s(&argument(line, "zone")?)?, burst })
     });
-    owed.reduce(f64::max)
+    limits.collect()
+}
+
+/// How long nginx would hold a request back when a burst of its limits of requests is full, in seconds: the longest of them (without
+/// a burst it refuses, and owes nothing).
+fn owed_s(hop: &Hop<'_>) -> Option<f64> {
+    limits(hop).into_iter().filter_map(|limit| Some(limit.burst? / limit.per_s)).reduce(f64::max)
+}
+
+/// As many requests pass as a configured limit lets through, more clients bring no more, and no CPU on the path is full: nginx logs
+/// what it delays at `warn`, and by default its log is at `error`.
+fn held_to_requests(hop: &Hop<'_>) -> Option<Finding> {
+    let passed = [Level::At, Level::Beyond].map(|level| hop.at(level).and_then(|r| r.requests()).unwrap_or(0.0));
+    let is_met = |limit: &Limit| passed.iter().all(|passed_per_s| (passed_per_s / limit.per_s - 1.0).abs() < NEAR);
+    let limit = limits(hop).into_iter().find(|limit| limit.burst.is_some() && is_met(limit))?;
+    let room = gain_until_full(hop).filter(|room| *room >= ROOM)?;
+    let filled = hop.fact("requests / rate of limit_req_zone", "", |r| Ok(r.requests()? / limit.per_s)).ok()?;
+    let claim = format!("{} lets {:.0} requests/s through, as it is configured", hop.name, limit.per_s);
+    let finding = Finding::new(filled, 1.0 - NEAR, "guess", &claim, 1.0);
+    Some(finding.gaining(Some(gain_of_share(1.0, Some(room)))))
 }
 
 /// Answers take the time that a limited rate gives them, and no CPU on the path is full.
@@ -313,6 +351,28 @@ mod tests {
         assert_eq!(held("100m"), None);
         assert_eq!(held("$rate"), None);
         assert_eq!(held("0"), None);
+    }
+
+    #[test]
+    fn a_quiet_limit_is_seen_by_its_rate() {
+        let held = |rate: &str, limit: &str, busy: f64| {
+            let zone = format!("$host zone=a:1m rate={rate}r/s");
+            let facts = [("nginx.config.limit_req", limit), ("nginx.config.limit_req_zone", &*zone)];
+            let facts = facts.map(|(name, value)| (name.to_string(), value.to_string())).into();
+            let mut run = lab(0.0).throughput(900.0).cpu("0", busy, 0.05, 0.0).cpu("1", 0.1, 0.1, 0.0).run();
+            run.inventory.push(Inventory { host: "lb".to_string(), facts });
+            match check(&Hop { run: &run, name: "lb" }) {
+                Ok(Judgement::Fires(finding)) => finding.score,
+                Ok(_) => 0.0,
+                Err(gap) => panic!("{gap:?}"),
+            }
+        };
+        assert_eq!(held("900", "zone=a burst=300", 0.1), 1.0);
+        assert_eq!(held("940", "zone=a burst=300", 0.1), 1.0, "near it");
+        assert_eq!(held("950", "zone=a burst=300", 0.1), 0.0, "not near it");
+        assert_eq!(held("900", "zone=a", 0.1), 0.0, "without a burst it refuses, and says so");
+        assert_eq!(held("900", "zone=other burst=300", 0.1), 0.0);
+        assert_eq!(held("900", "zone=a burst=300", 0.93), 0.0, "a CPU is full");
     }
 
     #[test]

@@ -104,11 +104,13 @@ pub(super) fn failed_tries(hop: &Hop<'_>) -> f64 {
     hop.items(&LOOK_UPSTREAM_TRIES).iter().filter_map(failed).sum()
 }
 
-/// The knob by which each worker keeps as many connections as it has requests in flight.
+/// The knob by which each worker keeps as many connections as it has requests in flight, and no fewer than it is told to.
 pub(super) fn keeping(hop: &Hop<'_>) -> Result<Option<Knob>, Gap> {
     let workers = hop.workers().len().max(1) as f64;
     let keep = (hop.at(Level::At)?.in_flight()? / workers).ceil().clamp(KEEP_MIN, KEEP_MAX) as u64;
-    Ok(nginx_knob(hop, KnobId::NginxUpstreamKeepalive, keep.next_power_of_two().to_string()))
+    let lines = hop.setting("nginx.config.keepalive").unwrap_or_default().split(" | ");
+    let told = lines.filter_map(|line| line.split(' ').next()?.parse().ok()).max().unwrap_or(0);
+    Ok(nginx_knob(hop, KnobId::NginxUpstreamKeepalive, keep.next_power_of_two().max(told).to_string()))
 }
 
 /// Share of the limit that opening and closing this many connections per request explains.
@@ -179,6 +181,18 @@ mod tests {
         assert_eq!((knob.host.as_str(), knob.value.as_str()), ("lb", "64"));
         assert!(found.gain.unwrap() > 0.3);
         assert_eq!(found.dose, Dose::Cpu);
+    }
+
+    #[test]
+    fn no_fewer_are_kept_than_it_is_told_to() {
+        let kept = |lines: &str| {
+            let mut run = lab(4_980.0).run();
+            let facts = [("nginx.config.keepalive".to_string(), lines.to_string())].into();
+            run.inventory = vec![prony_model::run::Inventory { host: "lb".to_string(), facts }];
+            keeping(&Hop { run: &run, name: "lb" }).unwrap().expect("a knob").value
+        };
+        assert_eq!(kept("16"), kept("$none"));
+        assert_eq!(kept("16 | 4000 | 32"), "4000");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::Context;
 use crate::error::TuneError;
 use crate::nginx::edit::Edits;
 use prony_model::metric::{
-    ERROR_LOG_LIMITING, ERROR_LOG_NO_DESCRIPTORS, ERROR_LOG_TEMP_FILE, ERROR_LOG_UPSTREAM_TIMEOUT, IF_TX_BYTES,
+    ERROR_LOG_BODY_FILE, ERROR_LOG_LIMITING, ERROR_LOG_NO_DESCRIPTORS, ERROR_LOG_TEMP_FILE, ERROR_LOG_UPSTREAM_TIMEOUT, IF_TX_BYTES,
     PROC_RUN, TCP_ORIGINAL_SENT, TCP_PASSIVE_OPENS,
 };
 use prony_model::{Metric, NginxDirective};
@@ -47,6 +47,7 @@ const VALUE_MAX: usize = 200;
 pub(super) fn setting(directive: NginxDirective) -> &'static Setting {
     match directive {
         NginxDirective::AcceptMutex => &ACCEPT_MUTEX,
+        NginxDirective::ClientBodyBufferSize => &CLIENT_BODY_BUFFER_SIZE,
         NginxDirective::Gzip => &GZIP,
         NginxDirective::GzipCompLevel => &GZIP_COMP_LEVEL,
         NginxDirective::KeepaliveRequests => &KEEPALIVE_REQUESTS,
@@ -70,6 +71,14 @@ const ACCEPT_MUTEX: Setting = entry(
     "A worker that is slow to take its turn delays new connections by up to accept_mutex_delay (500 ms).",
     "With `on`, workers take turns to accept, and one that is busy leaves its turn to others. It means nothing to a \
              listening socket with `reuseport`.",
+);
+
+const CLIENT_BODY_BUFFER_SIZE: Setting = entry(
+    ("nginx.client_body_buffer_size", "a size, like `1m`"),
+    (Block::Http, "16k"),
+    (&ERROR_LOG_BODY_FILE, "stops growing"),
+    "Each upload in flight may take so much memory; a shorter one takes what it needs.",
+    "What of a request's body does not fit goes to a temporary file. Unset it is 16k on 64-bit systems.",
 );
 
 const GZIP: Setting = entry(
