@@ -8,8 +8,8 @@ use crate::cause::{Dose, FLAT, FULL_CPU, Judgement, concurrency_elasticity, cpu_
 use crate::causes::THROTTLED;
 use crate::facts::{Fact, Hop, Reader};
 use prony_model::metric::{
-    CGROUP_THROTTLED_TIME, CONN_IN, CONN_IN_UNACCEPTED, CONN_IN_UNREAD, CONN_OUT, LISTEN_QUEUE, PG_COMMITS,
-    PG_CONNECTIONS, PG_SESSIONS, PG_STATEMENTS, PG_WAITS, PROC_TRACER, REDIS_CLIENTS, REDIS_COMMANDS,
+    CGROUP_THROTTLED_TIME, CONN_IN, CONN_IN_UNACCEPTED, CONN_IN_UNREAD, CONN_OUT, LISTEN_QUEUE, PG_ACTIVE_TIME,
+    PG_COMMITS, PG_CONNECTIONS, PG_SESSIONS, PG_STATEMENTS, PG_WAITS, PROC_TRACER, REDIS_CLIENTS, REDIS_COMMANDS,
 };
 use prony_model::stack::{Role, Software};
 use prony_model::{Gap, Level, Metric};
@@ -134,6 +134,13 @@ pub fn sessions(r: &Reader<'_>, counts: impl Fn(&str) -> bool) -> Result<f64, Ga
 /// Sessions that a client has in use: in a statement, or within a transaction.
 pub fn in_use(r: &Reader<'_>) -> Result<f64, Gap> {
     mean_of_readings(r, &PG_SESSIONS, |state| !matches!(state, "idle" | "starting" | "disabled" | "hidden"))
+}
+
+/// The same, or what the database adds up of their time in statements, where that is more (PostgreSQL 14 and later): one reading each
+/// second may find the only session of a busy pool at rest each time.
+pub fn in_use_all_along(r: &Reader<'_>) -> Result<f64, Gap> {
+    let seen = in_use(r)?;
+    Ok(r.one(&PG_ACTIVE_TIME, "").map_or(seen, |added_up| added_up.max(seen)))
 }
 
 /// Sessions in a statement that waits for something, like `Lock:transactionid`.

@@ -31,7 +31,7 @@ use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
 };
 use crate::facts::{Fact, Hop};
-use crate::sessions::{self, BLOCKED, Crowd, blocked_share, crowd, held, in_use, is_proxy, may_hold_back};
+use crate::sessions::{self, BLOCKED, Crowd, blocked_share, crowd, held, in_use_all_along, is_proxy, may_hold_back};
 use prony_model::metric::{CONN_OUT_WAITING, PROC_THREADS};
 use prony_model::{Gap, Level};
 
@@ -112,10 +112,9 @@ fn pool(hop: &Hop<'_>, callee: &Hop<'_>, requests: &Fact) -> Result<Judgement, G
         return ruled_out(&blocked, BLOCKED, "guess", "its connections are held up in the database");
     }
     let share = (1.0 - held.value / requests.value).clamp(0.0, 1.0);
-    let claim = format!(
-        "{:.0} requests share {:.0} connections to {}, and more of them are not opened",
-        requests.value, held.value, callee.name
-    );
+    let few = if held.value < 1.5 { "one connection".to_string() } else { format!("{:.0} connections", held.value) };
+    let claim =
+        format!("{:.0} requests share {few} to {}, and more of them are not opened", requests.value, callee.name);
     Finding::new(rest.clone(), CROWD, "guess", &claim, share)
         .and(Ok(held), "connections, the same at every load")
         .and(Ok(used), "of which so many are in use")
@@ -141,7 +140,7 @@ pub(super) fn used(hop: &Hop<'_>, callee: &Hop<'_>, held: &Fact) -> Result<(Fact
 }
 
 fn told(callee: &Hop<'_>) -> Result<Fact, Gap> {
-    callee.fact("sessions in use", "", in_use)
+    callee.fact("sessions in use", "", in_use_all_along)
 }
 
 /// One fact over another at each level.
@@ -191,7 +190,7 @@ mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
     use prony_model::metric::{
-        CONN_IN_UNREAD, LOOK_THREADS, LOOK_WAIT, SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_UPSTREAM,
+        CONN_IN_UNREAD, LOOK_THREADS, LOOK_WAIT, PG_ACTIVE_TIME, SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_UPSTREAM,
     };
     use proptest::prelude::*;
 
@@ -262,7 +261,10 @@ mod tests {
         silent(lab().gauge("app", &PROC_THREADS, "101", 3.0), "two threads with a connection each");
         silent(lab().held(20.0).sessions([1.0, 19.0, 19.0], "Lock:transactionid"), "locks");
         silent(lab().held(20.0).sessions([1.0, 19.0, 19.0], "IO:WALSync"), "the disk");
-        silent(lab().held(20.0).sessions([1.0, 1.0, 1.0], "running"), "connections that rest");
+        let rest = || lab().held(20.0).sessions([1.0, 1.0, 1.0], "running");
+        silent(rest(), "connections that rest");
+        let added_up = rest().per_second("db", &PG_ACTIVE_TIME, "", 19.0);
+        assert!(score(CAUSE.id, "app", &added_up) > 0.5, "each reading came when they rested");
         silent(Lab { x: [200.0, 405.0, 700.0], ..lab() }, "more requests at once are served");
         silent(
             lab().levels("app", &prony_model::metric::CONN_OUT, "10.77.0.30:5432", [2.0, 2.0, 4.0]),

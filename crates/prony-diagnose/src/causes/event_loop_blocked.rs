@@ -33,7 +33,9 @@ use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
-use crate::sessions::{BUSY_PROCESS, Crowd, SEVERAL, accepted_per_process, cpus_per_process, crowd, in_use, runs_code};
+use crate::sessions::{
+    BUSY_PROCESS, Crowd, SEVERAL, accepted_per_process, cpus_per_process, crowd, in_use_all_along, runs_code,
+};
 use prony_model::Gap;
 use prony_model::Level;
 use prony_model::metric::{CONN_IN_UNREAD, CONN_OUT_WAITING, LISTEN_QUEUE, LOOK_WAIT};
@@ -200,7 +202,7 @@ pub(super) fn at_work(hop: &Hop<'_>) -> Result<Fact, Gap> {
 /// answer.
 pub(super) fn under_way(r: &Reader<'_>) -> Result<f64, Gap> {
     let callees = r.hop.callees();
-    callees.iter().map(|c| in_use(&r.of(c)).or_else(|_| r.towards(&CONN_OUT_WAITING, c))).sum()
+    callees.iter().map(|c| in_use_all_along(&r.of(c)).or_else(|_| r.towards(&CONN_OUT_WAITING, c))).sum()
 }
 
 #[cfg(test)]

@@ -10,10 +10,12 @@
 //!
 //! ## Evidence
 //! Share of interrupt work in the capacity of the hop's CPUs, for its part of it; where that is the greater half of their busy
-//! time, the part that the hop has in them. Below that it is a part, and the limit has the name of the greater one.
+//! time, and there are more packets than requests need, the part that the hop has in them. Else it is a part, and the limit has
+//! the name of the whole.
 //!
 //! ## What it is not
-//! Large packets: then bytes or requests are what costs. A fault that explains why there are so many packets (overlay,
+//! Large packets: then bytes or requests are what costs. As many packets as requests need: then it is the requests, and kernel
+//! code of theirs fills the CPUs. A fault that explains why there are so many packets (overlay,
 //! offloads off, partial packets, a connection per request): that one stands.
 //!
 //! ## Fix
@@ -46,6 +48,8 @@ const INTERRUPTS: f64 = 0.1;
 const ORIGIN: &str = "cited: field case F2, 10 to 13 % soft interrupts";
 /// Share of the busy time from which it is the greater part.
 const MOST: f64 = 0.5;
+/// Packets of an exchange of one request and one answer, which fit into one each: these, and the news that they came.
+const EXCHANGE_PACKETS: f64 = 4.0;
 /// Bytes per packet below which it is small. A guess: a third of a full one.
 const SMALL_BYTES: f64 = 500.0;
 
@@ -62,7 +66,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let at = hop.at(Level::At)?;
     // Of several hosts on the same CPUs each has its part of the packet work.
     let own = share_of(at.own_cpu()?, at.cpu()?.busy_share() * at.cpu()?.total());
+    let per_request = hop.fact("packets / request", "", |r| Ok(r.packets()? / r.requests()?))?;
+    let exchanges = if hop.callees().is_empty() { 1.0 } else { 2.0 };
     let is_most = share_of(interrupts.value, at.cpu()?.busy_share()) >= MOST;
+    let are_many = per_request.value > exchanges * EXCHANGE_PACKETS;
     let share = interrupts.value * own;
     if share < INTERRUPTS {
         let part = Fact::across_levels(hop, "its part of the interrupt share", share);
@@ -74,10 +81,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         interrupts.value * 100.0,
         bytes.value
     );
-    let explained = if is_most { own } else { share };
+    let explained = at.good_share() * if is_most && are_many { own } else { share };
     Finding::new(interrupts.clone(), INTERRUPTS, ORIGIN, &claim, explained)
         .and(Ok(bytes), "bytes per packet: they are small")
-        .and(hop.fact("packets / request", "", |r| Ok(r.packets()? / r.requests()?)), "packets per request")
+        .and(Ok(per_request), "packets per request")
         .and(hop.summary(&SOFTIRQ_NET_RX), "rounds of receiving, per second")
         .mend("fewer and larger packets, or more CPUs and queues for packet work", None)
         .gaining(gain_until_next_limit(hop))
@@ -99,7 +106,7 @@ mod tests {
         )
     }
 
-    use prony_model::metric::IF_TX_BYTES;
+    use prony_model::metric::{IF_TX_BYTES, IF_TX_PACKETS};
 
     #[test]
     fn fires_silent_border() {
@@ -108,8 +115,12 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &lab(0.09)), 0.0);
         assert!(score(CAUSE.id, "lb", &lab(0.11)) > 0.0);
         assert_eq!(score(CAUSE.id, "lb", &lab(0.3).own("lb", 0.2)), 0.0, "others on the same CPU have most of it");
-        assert!((score(CAUSE.id, "lb", &lab(0.49).own("lb", 1.0)) - 0.49).abs() < 1e-6);
-        assert!((score(CAUSE.id, "lb", &lab(0.51).own("lb", 1.0)) - 1.0).abs() < 1e-6, "the greater half names it");
+        let many = |softirq: f64| lab(softirq).own("lb", 1.0).per_second("lb", &IF_TX_PACKETS, "eth0", 200_000.0);
+        assert!((score(CAUSE.id, "lb", &many(0.49)) - 0.49).abs() < 1e-6);
+        assert!((score(CAUSE.id, "lb", &many(0.51)) - 1.0).abs() < 1e-6, "the greater half names it");
+        let few = lab(0.51).own("lb", 1.0);
+        assert!((score(CAUSE.id, "lb", &few) - 0.51).abs() < 1e-6, "requests need as many");
+        assert!((score(CAUSE.id, "lb", &many(0.51).failing(0.9)) - 0.1).abs() < 1e-6, "failures limit no good ones");
     }
 
     monotonic!(lab, 0.0..0.9);

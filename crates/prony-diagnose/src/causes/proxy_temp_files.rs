@@ -36,7 +36,8 @@ use crate::logs::share_of_limit;
 use crate::profile::Profile;
 use crate::sessions::is_proxy;
 use prony_model::metric::{
-    ERROR_LOG_BODY_FILE, ERROR_LOG_TEMP_FILE, IF_RX_BYTES, IF_TX_BYTES, PRICE_LOG_OPEN, PROC_DISK_SLEEP, PROC_DISK_WRITTEN,
+    ERROR_LOG_BODY_FILE, ERROR_LOG_TEMP_FILE, IF_RX_BYTES, IF_TX_BYTES, PRICE_LOG_OPEN, PROC_DISK_SLEEP,
+    PROC_DISK_WRITTEN,
 };
 use prony_model::{Gap, Knob, KnobId, Level, Metric, NginxDirective};
 
@@ -66,7 +67,8 @@ const BODY_BUFFER: &str = "1m";
 const UNTOLD_SHARE_MIN: f64 = 0.05;
 const WORK: &str = "making, filling and removing files";
 /// Functions of file systems that make a file: of ext4, xfs, btrfs, overlayfs and tmpfs. The last two call each other.
-const CREATES: [&str; 6] = ["ext4_create", "xfs_generic_create", "btrfs_create", "ovl_create", "shmem_create", "shmem_mknod"];
+const CREATES: [&str; 6] =
+    ["ext4_create", "xfs_generic_create", "btrfs_create", "ovl_create", "shmem_create", "shmem_mknod"];
 /// Writes at an offset, as temporary files are written and logs are not; the first calls the second.
 const WRITES: [&str; 3] = ["__x64_sys_pwrite64", "ksys_pwrite64", "__arm64_sys_pwrite64"];
 /// Functions of the kernel that rename a file, that take its name away, and that drop its pages.
@@ -114,9 +116,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     match (files, file_work(hop)) {
         (Ok(files), work) if files.value >= FILES_PER_REQUEST => complaints(hop, kept, files, work.unwrap_or(0.0)),
         (_, Some(work)) if Profile::of(hop)?.limit_share(work)? >= UNTOLD_SHARE_MIN => untold(hop, work),
-        (files, _) => {
-            ruled_out(&files?, FILES_PER_REQUEST, "guess", "answers and uploads fit into the buffers")
-        }
+        (files, _) => ruled_out(&files?, FILES_PER_REQUEST, "guess", "answers and uploads fit into the buffers"),
     }
 }
 
@@ -203,13 +203,19 @@ mod tests {
 
     #[test]
     fn uploads_have_a_remedy_of_their_own() {
-        let lab = lab(0.0)
-            .per_second("lb", &ERROR_LOG_BODY_FILE, "", 2_000.0)
-            .per_second("lb", &IF_RX_BYTES, "eth0", 2_000.0 * 105.0 * 1024.0);
+        let lab = lab(0.0).per_second("lb", &ERROR_LOG_BODY_FILE, "", 2_000.0).per_second(
+            "lb",
+            &IF_RX_BYTES,
+            "eth0",
+            2_000.0 * 105.0 * 1024.0,
+        );
         let found = finding(CAUSE.id, "lb", &lab).unwrap();
         assert_eq!(found.key.name, ERROR_LOG_BODY_FILE.name);
         let remedy = found.remedies[0].knob.as_ref().expect("a knob");
-        assert_eq!((String::from(remedy.id.clone()), &*remedy.value), ("nginx.client_body_buffer_size".to_string(), "1m"));
+        assert_eq!(
+            (String::from(remedy.id.clone()), &*remedy.value),
+            ("nginx.client_body_buffer_size".to_string(), "1m")
+        );
     }
 
     /// A log that tells of no files, and a profile that shows them.

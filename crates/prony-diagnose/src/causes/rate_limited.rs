@@ -88,17 +88,18 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     // Refusals keep CPUs busy that would be free without them.
     let room = if failed < 0.5 { gain_until_full(hop) } else { None };
     let claim = format!("a configured limit of {} holds back {:.0} % of the requests", hop.name, share * 100.0);
-    let finding = Finding::new(limited, LIMITED, "guess", &claim, share)
-        .and(hop.summary(&ERROR_LOG_LIMITING), "requests that it refuses, per second")
-        .and(hop.summary(&ERROR_LOG_DELAYING), "requests that it delays, per second")
-        .and(
-            hop.fact("failed requests", "share", |r| Ok(r.trial.result.error_share())),
-            "answers that clients count as failed",
-        )
-        .gaining(Some(gain_of_share(share.max(failed), room)))
-        .rising(hop.fact("limited, delayed or refused", "/s", |r| {
-            Ok(limited_per_s(r).unwrap_or(0.0).max(refused_per_s(r)))
-        }));
+    let finding =
+        Finding::new(limited, LIMITED, "guess", &claim, share)
+            .and(hop.summary(&ERROR_LOG_LIMITING), "requests that it refuses, per second")
+            .and(hop.summary(&ERROR_LOG_DELAYING), "requests that it delays, per second")
+            .and(
+                hop.fact("failed requests", "share", |r| Ok(r.trial.result.error_share())),
+                "answers that clients count as failed",
+            )
+            .gaining(Some(gain_of_share(share.max(failed), room)))
+            .rising(hop.fact("limited, delayed or refused", "/s", |r| {
+                Ok(limited_per_s(r).unwrap_or(0.0).max(refused_per_s(r)))
+            }));
     tested(finding, hop).fires()
 }
 

@@ -16,7 +16,8 @@
 //!
 //! ## What it is not
 //! A process of several threads that share the work. Workers that sleep: then they wait for something else. A hop that is
-//! pinned to the CPUs it fills: an honest limit. A quota of CPU time.
+//! pinned to the CPUs it fills: an honest limit. A quota of CPU time. Workers that are busy and keep nobody waiting: requests stay
+//! elsewhere.
 //!
 //! ## Fix
 //! Knob `nginx.worker_processes`: one for each CPU that the hop may use. Of an application: more processes, or more threads in the pool
@@ -30,9 +31,9 @@ use crate::cause::{
     Cause, Finding, Judgement, Kind, Layer, Scope, concurrency_elasticity, gain_of_share, gain_until_next_limit,
     nginx_knob, ruled_out,
 };
-use crate::facts::Hop;
+use crate::facts::{Fact, Hop};
 use crate::host_facts::FULL_WORKER;
-use prony_model::metric::PROC_THREADS;
+use prony_model::metric::{PROC_THREADS, TCP_PASSIVE_OPENS};
 use prony_model::{Gap, KnobId, Level};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -49,6 +50,12 @@ pub(super) const CAUSE: Cause = Cause {
 const GROWS: f64 = 0.4;
 /// Idle share of the hop's CPUs that makes another worker worth it. A guess.
 const IDLE_SHARE: f64 = 0.1;
+/// Share of the response time at the hop and its siblings, below which requests do not queue for its workers. A guess: what limits holds
+/// most of what is in flight, and of two that limit together each holds its part.
+const STAYS: f64 = 0.2;
+/// Connections that come to the hop per request, from which a wait for its workers is also one to be accepted, which is time of the
+/// caller. A guess.
+const COMES_ANEW: f64 = 0.2;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let least = hop.fact("load of the least busy worker", "share", |r| {
@@ -59,6 +66,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     if concurrency_elasticity(hop).is_some_and(|e| e > GROWS) {
         return ruled_out(&least, FULL_WORKER, "guess", "throughput still grows with connections");
+    }
+    if let Some(stays) = stays(hop).filter(|stays| stays.value < STAYS) {
+        return ruled_out(&stays, STAYS, "guess", "hardly any of the time of a request is spent there, so none queue for it");
     }
     let at = hop.at(Level::At)?;
     let idle = hop.fact("idle share of the hop's CPUs", "share", |r| Ok(1.0 - r.cpu()?.busy_share()))?;
@@ -83,6 +93,14 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .gaining(Some(gain_of_share(share, gain_until_next_limit(hop))))
         .rising(Ok(least))
         .fires()
+}
+
+/// Share of the response time that requests stay at the hop and its siblings; none where it was not seen, or not all of it is theirs.
+fn stays(hop: &Hop<'_>) -> Option<Fact> {
+    let at_one = |sibling: Hop<'_>| Some(sibling.held().ok()?.share);
+    let share: f64 = hop.siblings().into_iter().map(at_one).sum::<Option<f64>>()?;
+    hop.per_request(&TCP_PASSIVE_OPENS).ok().filter(|anew| anew.value < COMES_ANEW)?;
+    Some(Fact { unit: "share", ..Fact::across_levels(hop, "share of the response time spent there", share) })
 }
 
 /// Whether each worker has work for one CPU only, and nothing from outside keeps it to that.

@@ -8,8 +8,8 @@ use crate::Context;
 use crate::error::TuneError;
 use crate::nginx::edit::Edits;
 use prony_model::metric::{
-    ERROR_LOG_BODY_FILE, ERROR_LOG_LIMITING, ERROR_LOG_NO_DESCRIPTORS, ERROR_LOG_TEMP_FILE, ERROR_LOG_UPSTREAM_TIMEOUT, IF_TX_BYTES,
-    PROC_RUN, TCP_ORIGINAL_SENT, TCP_PASSIVE_OPENS,
+    ERROR_LOG_BODY_FILE, ERROR_LOG_LIMITING, ERROR_LOG_NO_DESCRIPTORS, ERROR_LOG_TEMP_FILE, ERROR_LOG_UPSTREAM_TIMEOUT,
+    IF_TX_BYTES, PROC_RUN, TCP_ORIGINAL_SENT, TCP_PASSIVE_OPENS,
 };
 use prony_model::{Metric, NginxDirective};
 use prony_nginx::{Config, Directive};

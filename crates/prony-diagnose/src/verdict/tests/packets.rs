@@ -4,8 +4,9 @@ use super::*;
 
 #[test]
 fn a_tenth_of_full_cpus_for_packets_is_no_limit_of_its_own() {
-    let small = |user: f64, softirq: f64| {
+    let small = |user: f64, softirq: f64, packets_per_s: f64| {
         let lab = Lab::healthy().cpu("0", user, 0.99 - user - softirq, softirq).own("lb", 0.99);
+        let lab = lab.per_second("lb", &IF_TX_PACKETS, "eth0", packets_per_s);
         let mut run = lab.per_second("lb", &IF_TX_BYTES, "eth0", 15_300.0 * 600.0).run();
         answered(&mut run, (1.1, 1.0, 1.2), (0.0, -0.05, 0.05));
         short(&diagnose(&run))
@@ -15,13 +16,19 @@ fn a_tenth_of_full_cpus_for_packets_is_no_limit_of_its_own() {
           cpu-saturated-user at lb: 1.00
           packet-rate-bound at lb: 0.11
     "#]]
-    .assert_eq(&small(0.68, 0.11));
+    .assert_eq(&small(0.68, 0.11, 20_000.0));
     expect![[r#"
         packet-rate-bound at lb, High
           packet-rate-bound at lb: 1.00
           cpu-saturated-kernel at lb: 1.00
     "#]]
-    .assert_eq(&small(0.2, 0.6));
+    .assert_eq(&small(0.2, 0.6, 200_000.0));
+    expect![[r#"
+        cpu-saturated-kernel at lb, High
+          cpu-saturated-kernel at lb: 1.00
+          packet-rate-bound at lb: 0.60
+    "#]]
+    .assert_eq(&small(0.2, 0.6, 20_000.0));
 }
 
 /// The filters of lb, run on the full CPU of its senders: of s1, and of the generator, whose profile is not taken.
