@@ -68,7 +68,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&least, FULL_WORKER, "guess", "throughput still grows with connections");
     }
     if let Some(stays) = stays(hop).filter(|stays| stays.value < STAYS) {
-        return ruled_out(&stays, STAYS, "guess", "hardly any of the time of a request is spent there, so none queue for it");
+        return ruled_out(
+            &stays,
+            STAYS,
+            "guess",
+            "hardly any of the time of a request is spent there, so none queue for it",
+        );
     }
     let at = hop.at(Level::At)?;
     let idle = hop.fact("idle share of the hop's CPUs", "share", |r| Ok(1.0 - r.cpu()?.busy_share()))?;
@@ -113,7 +118,8 @@ mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
     use prony_model::metric::{
-        CGROUP_THROTTLED_TIME, LOOK_ANY_THREAD, LOOK_BUSIEST_THREAD, LOOK_RUNNING, PROC_AFFINITY,
+        CGROUP_THROTTLED_TIME, LOOK_ANY_THREAD, LOOK_BUSIEST_THREAD, LOOK_RUNNING, PROC_AFFINITY, SPLIT_CALLS,
+        SPLIT_CALLS_TIMED, SPLIT_REQUESTS, SPLIT_RESIDENCE, SPLIT_TIMED, SPLIT_UPSTREAM,
     };
     use proptest::prelude::*;
 
@@ -158,6 +164,20 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &quota), 0.0, "a quota keeps it to one CPU");
         assert_eq!(threads(0.2, 1.3), 0.0, "more than one runs");
         assert!(threads(1.0, 1.3) > 0.0, "one always runs, and others help it");
+    }
+
+    #[test]
+    fn workers_that_keep_nobody_waiting_are_none_too_few() {
+        let timed = |upstream_us: f64| {
+            let peer = "10.77.0.11:80";
+            let came = lab(0.18, 0.97).gauge("lb", &SPLIT_REQUESTS, "80", 2_094.0).gauge("lb", &SPLIT_TIMED, "80", 1.0);
+            let called = came.gauge("lb", &SPLIT_CALLS, peer, 2_094.0).gauge("lb", &SPLIT_CALLS_TIMED, peer, 1.0);
+            called.gauge("lb", &SPLIT_RESIDENCE, "80", 30_000.0).gauge("lb", &SPLIT_UPSTREAM, peer, upstream_us)
+        };
+        assert!(score(CAUSE.id, "lb", &timed(23_700.0)) > 0.0, "border: 0.21 of the time");
+        assert_eq!(score(CAUSE.id, "lb", &timed(24_300.0)), 0.0, "border: 0.19");
+        let anew = timed(24_300.0).per_second("lb", &TCP_PASSIVE_OPENS, "", 2_094.0);
+        assert!(score(CAUSE.id, "lb", &anew) > 0.0, "who comes anew may wait to be accepted");
     }
 
     proptest! {
