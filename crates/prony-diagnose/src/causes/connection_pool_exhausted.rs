@@ -204,6 +204,9 @@ mod tests {
         let found = finding(CAUSE.id, "app", &lab()).unwrap();
         assert!((found.score - 62.0 / 64.0).abs() < 0.001, "{}", found.score);
         assert_eq!(found.dose, Dose::Queue);
+        assert!(found.summary.starts_with("64 requests share 2 connections to db,"), "{}", found.summary);
+        let one = finding(CAUSE.id, "app", &lab().held(1.0)).unwrap().summary;
+        assert!(one.starts_with("64 requests share one connection to db,"), "{one}");
         assert_eq!(score(CAUSE.id, "app", &Lab::chain()), 0.0, "the CPU of the application is full");
         assert_eq!(score(CAUSE.id, "gw", &lab()), 0.0, "a proxy has no pool");
         assert_eq!(score(CAUSE.id, "app", &lab().held(43.0)), 0.0, "border: 1.49 requests each");

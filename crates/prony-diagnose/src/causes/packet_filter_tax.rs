@@ -112,7 +112,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     // Whose CPUs run most of it: slowing those tells, and they have the room that mending frees.
     let payer = most_by.map(|name| hop.other(name)).filter(|_| by_senders > by_itself).unwrap_or(*hop);
-    let paid = if payer.name == hop.name { part } else { by_senders };
+    let spent = match payer.name == hop.name {
+        true => profile.cpus("filters", part),
+        false => Profile::of(&payer).and_then(|of_payer| of_payer.cpus("filters", share_of_netfilter(&of_payer))),
+    };
     let dose = dose(&payer)?;
     let is_of_several = by_senders > 0.0 && cpu_is_full(&payer)?;
     let is_of_sender = dose == Dose::Cpu && payer.name != hop.name;
@@ -123,7 +126,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             None,
         )
         .gaining(if is_of_several { gain_of_all(hop, &payer, part) } else { predicted_gain(&payer, share) })
-        .rising(payer.fact("CPUs spent on filters", "CPUs", |r| Ok(paid * r.own_cpu()?)))
+        .rising(spent)
         .tested_by(dose)
         .fires()
 }
@@ -236,7 +239,8 @@ mod tests {
         assert_eq!(found.dose, Dose::CpuOf("s1".to_string()), "so that one is slowed");
         let by_senders_alone = ruled(1000.0, 0.0).gauge("lb", &PROFILE_TOTAL, "nf_hook_slow", 0.0);
         let found = finding(CAUSE.id, "lb", &by_senders_alone).unwrap();
-        assert!(found.summary.ends_with("most is netfilter"), "{}", found.summary);
+        assert_eq!(found.summary, "the filters of lb take time of the CPUs that send to it; most is netfilter");
+        assert!((found.key.value - 0.4 * 0.8).abs() < 1e-6, "what s1 spends on them: {}", found.key.value);
         assert_eq!(seen(0.0, 1000.0), (false, true));
         assert_eq!(seen(0.0, 0.0), (false, true), "rules of the older kind, or of a bridge between them");
     }

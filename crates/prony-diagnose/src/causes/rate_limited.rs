@@ -356,11 +356,12 @@ mod tests {
 
     #[test]
     fn a_quiet_limit_is_seen_by_its_rate() {
-        let held = |rate: &str, limit: &str, busy: f64| {
+        let held_beyond = |rate: &str, limit: &str, busy: f64, beyond: f64| {
             let zone = format!("$host zone=a:1m rate={rate}r/s");
             let facts = [("nginx.config.limit_req", limit), ("nginx.config.limit_req_zone", &*zone)];
             let facts = facts.map(|(name, value)| (name.to_string(), value.to_string())).into();
-            let mut run = lab(0.0).throughput(900.0).cpu("0", busy, 0.05, 0.0).cpu("1", 0.1, 0.1, 0.0).run();
+            let lab = Lab { x: [450.0, 900.0, beyond], ..lab(0.0) };
+            let mut run = lab.cpu("0", busy, 0.05, 0.0).cpu("1", 0.1, 0.1, 0.0).run();
             run.inventory.push(Inventory { host: "lb".to_string(), facts });
             match check(&Hop { run: &run, name: "lb" }) {
                 Ok(Judgement::Fires(finding)) => finding.score,
@@ -368,7 +369,9 @@ mod tests {
                 Err(gap) => panic!("{gap:?}"),
             }
         };
+        let held = |rate: &str, limit: &str, busy: f64| held_beyond(rate, limit, busy, 900.0);
         assert_eq!(held("900", "zone=a burst=300", 0.1), 1.0);
+        assert_eq!(held_beyond("900", "zone=a burst=300", 0.1, 1_200.0), 0.0, "more clients bring more");
         assert_eq!(held("940", "zone=a burst=300", 0.1), 1.0, "near it");
         assert_eq!(held("950", "zone=a burst=300", 0.1), 0.0, "not near it");
         assert_eq!(held("900", "zone=a", 0.1), 0.0, "without a burst it refuses, and says so");

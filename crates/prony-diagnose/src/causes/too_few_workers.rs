@@ -178,6 +178,18 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &timed(24_300.0)), 0.0, "border: 0.19");
         let anew = timed(24_300.0).per_second("lb", &TCP_PASSIVE_OPENS, "", 2_094.0);
         assert!(score(CAUSE.id, "lb", &anew) > 0.0, "who comes anew may wait to be accepted");
+        let of_two = |residence_us: f64| {
+            let mut lab = timed(20_000.0).gauge("lb", &SPLIT_CALLS, "10.77.0.11:80", 1_047.0);
+            lab = lab.gauge("lb", &SPLIT_CALLS, "10.77.0.12:80", 1_047.0);
+            for server in ["s1", "s2"] {
+                lab.stack.host.get_mut(server).unwrap().cpus = "0-1".parse().ok();
+                lab = lab.own(server, 0.97).gauge(server, &SPLIT_REQUESTS, "80", 1_047.0);
+                lab = lab.gauge(server, &SPLIT_TIMED, "80", 1.0).gauge(server, &SPLIT_RESIDENCE, "80", residence_us);
+            }
+            score(CAUSE.id, "s1", &lab)
+        };
+        assert!(of_two(6_500.0) > 0.0, "0.22 of the time at both of them");
+        assert_eq!(of_two(5_500.0), 0.0, "0.18");
     }
 
     proptest! {
