@@ -240,7 +240,7 @@ mod tests {
         let by_senders_alone = ruled(1000.0, 0.0).gauge("lb", &PROFILE_TOTAL, "nf_hook_slow", 0.0);
         let found = finding(CAUSE.id, "lb", &by_senders_alone).unwrap();
         assert_eq!(found.summary, "the filters of lb take time of the CPUs that send to it; most is netfilter");
-        assert!((found.key.value - 0.4 * 0.8).abs() < 1e-6, "what s1 spends on them: {}", found.key.value);
+        assert!((found.key.value - 0.4).abs() < 1e-6, "s1 has a CPU, with its packets: {}", found.key.value);
         assert_eq!(seen(0.0, 1000.0), (false, true));
         assert_eq!(seen(0.0, 0.0), (false, true), "rules of the older kind, or of a bridge between them");
     }
