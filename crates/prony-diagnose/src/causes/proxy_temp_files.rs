@@ -61,7 +61,7 @@ const COPY_US_PER_KIB: f64 = 0.4;
 /// Share of the limit below which it does not matter. A guess.
 const SHARE_MIN: f64 = 0.02;
 
-/// Memory for an upload, which takes no more than it needs. A guess: few uploads by the request are larger.
+/// Memory for an upload, which takes no more than it needs. A guess: uploads that come with every request are smaller.
 const BODY_BUFFER: &str = "1m";
 /// Share of the limit from which files matter that no log tells of: a proxy has no other use for them. A guess.
 const UNTOLD_SHARE_MIN: f64 = 0.05;
