@@ -164,6 +164,11 @@ impl<'a> Hop<'a> {
         inventory.facts.get(name).map(String::as_str)
     }
 
+    /// The values of a setting in all the places where it stands, which the inventory joins; none where it stands nowhere.
+    pub fn settings(&self, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.setting(name).into_iter().flat_map(|values| values.split(" | "))
+    }
+
     /// CPUs that any of its workers may use at the limit, before a remedy was tried; empty when no mask was read.
     pub fn worker_cpus(&self) -> BTreeSet<u32> {
         let (workers, at) = (self.workers(), self.at(prony_model::Level::At));

@@ -123,10 +123,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
 /// The highest level that nginx's configuration asks for, when it is nginx that compresses and its file tells one.
 fn level(hop: &Hop<'_>) -> Result<Fact, Gap> {
     let untold = || Gap::new("nginx.config.gzip_comp_level", hop.name, "its configuration tells no level");
-    let on = hop.setting("nginx.config.gzip").is_some_and(|values| values.split(" | ").any(|value| value == "on"));
-    let levels = hop.setting("nginx.config.gzip_comp_level").filter(|_| on).ok_or_else(untold)?;
-    let levels = levels.split(" | ").filter_map(|level| level.parse::<u32>().ok());
-    let level = levels.max().ok_or_else(untold)?;
+    let on = hop.settings("nginx.config.gzip").any(|value| value == "on");
+    let levels = hop.settings("nginx.config.gzip_comp_level").filter_map(|level| level.parse::<u32>().ok());
+    let level = levels.max().filter(|_| on).ok_or_else(untold)?;
     Ok(Fact::across_levels(hop, "gzip_comp_level", f64::from(level)))
 }
 

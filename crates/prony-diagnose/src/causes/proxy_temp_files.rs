@@ -113,10 +113,13 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     // A record of an older prony counts uploads with the answers.
     let uploads = hop.per_request(UPLOADS.files);
     let (kept, files) = if told(&uploads) > told(&answers) { (&UPLOADS, uploads) } else { (&ANSWERS, answers) };
-    match (files, file_work(hop)) {
-        (Ok(files), work) if files.value >= FILES_PER_REQUEST => complaints(hop, kept, files, work.unwrap_or(0.0)),
-        (_, Some(work)) if Profile::of(hop)?.limit_share(work)? >= UNTOLD_SHARE_MIN => untold(hop, work),
-        (files, _) => ruled_out(&files?, FILES_PER_REQUEST, "guess", "answers and uploads fit into the buffers"),
+    let work = file_work(hop);
+    if told(&files) >= FILES_PER_REQUEST {
+        return complaints(hop, kept, files?, work.unwrap_or(0.0));
+    }
+    match work.map(|work| untold(hop, work)).transpose()?.flatten() {
+        Some(finding) => finding.fires(),
+        None => ruled_out(&files?, FILES_PER_REQUEST, "guess", "answers and uploads fit into the buffers"),
     }
 }
 
@@ -159,22 +162,25 @@ fn complaints(hop: &Hop<'_>, kept: &Kept, files: Fact, work: f64) -> Result<Judg
 }
 
 /// No log tells of the files, as with nginx's own level of its error log: the profile does.
-fn untold(hop: &Hop<'_>, work: f64) -> Result<Judgement, Gap> {
+fn untold(hop: &Hop<'_>, work: f64) -> Result<Option<Finding>, Gap> {
     let profile = Profile::of(hop)?;
     let share = profile.limit_share(work)?;
+    if share < UNTOLD_SHARE_MIN {
+        return Ok(None);
+    }
     let claim = format!("{} spends {:.0} % of its CPU time on {WORK}", hop.name, work * 100.0);
     let finding = Finding::new(profile.fact(WORK, work), UNTOLD_SHARE_MIN, "guess", &claim, share)
         .and(profile.us_per_request(WORK, work), "what files cost each request")
         .gaining(predicted_gain(hop, share))
         .rising(profile.cpus(WORK, work));
-    let is_told_to = |name| hop.setting(name).is_some_and(|values| values.split(" | ").any(|value| value != "off"));
+    let is_told_to = |name| hop.settings(name).any(|value| value != "off");
     if STORES.into_iter().any(is_told_to) {
         let how = "store what is asked for again only (proxy_cache_min_uses), for longer, or in memory (a tmpfs)";
-        return finding.mend(how, None).tested_by(dose(hop)?).fires();
+        return Ok(Some(finding.mend(how, None).tested_by(dose(hop)?)));
     }
     let remedy = ANSWERS.remedy(hop);
     let by = if remedy.is_some() { Dose::RemovalByAll } else { dose(hop)? };
-    finding.mend(ANSWERS.how, remedy).mend(UPLOADS.how, UPLOADS.remedy(hop)).tested_by(by).fires()
+    Ok(Some(finding.mend(ANSWERS.how, remedy).mend(UPLOADS.how, UPLOADS.remedy(hop)).tested_by(by)))
 }
 
 #[cfg(test)]

@@ -131,11 +131,10 @@ struct Limit {
 
 /// The limits of requests that nginx is configured with (nginx: ngx_http_limit_req_module, `rate` and `burst`).
 fn limits(hop: &Hop<'_>) -> Vec<Limit> {
-    let lines = |name: &str| hop.setting(name).unwrap_or_default().split(" | ").collect::<Vec<_>>();
     let argument = |line: &str, name: &str| {
         line.split(' ').find_map(|word| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_string()))
     };
-    let zones = lines("nginx.config.limit_req_zone");
+    let zones: Vec<&str> = hop.settings("nginx.config.limit_req_zone").collect();
     let per_s = |zone: &str| {
         let line =
             zones.iter().find(|line| argument(line, "zone").is_some_and(|z| z.split(':').next() == Some(zone)))?;
@@ -146,7 +145,7 @@ fn limits(hop: &Hop<'_>) -> Vec<Limit> {
         };
         Some(number.parse::<f64>().ok()? / per_s)
     };
-    let limits = lines("nginx.config.limit_req").into_iter().filter_map(|line| {
+    let limits = hop.settings("nginx.config.limit_req").filter_map(|line| {
         let burst = argument(line, "burst").and_then(|burst| burst.parse::<f64>().ok());
         Some(Limit { per_s: per_s(&argument(line, "zone")?)?, burst })
     });
@@ -174,7 +173,7 @@ fn held_to_requests(hop: &Hop<'_>) -> Option<Finding> {
 
 /// Answers take the time that a limited rate gives them, and no CPU on the path is full.
 fn held_to_rate(hop: &Hop<'_>) -> Option<Finding> {
-    let rate = hop.setting("nginx.config.limit_rate")?.split(" | ").filter_map(bytes).filter(|rate| *rate > 0.0);
+    let rate = hop.settings("nginx.config.limit_rate").filter_map(bytes).filter(|rate| *rate > 0.0);
     let rate = rate.reduce(f64::min)?;
     let part = hop.fact("answer / limit_rate / response time", "share", |r| {
         let result = &r.trial.result;

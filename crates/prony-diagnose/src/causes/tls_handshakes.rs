@@ -166,7 +166,8 @@ fn opens_per_request(reader: &Reader<'_>) -> Result<f64, Gap> {
     let hop = &reader.hop;
     let accepts = !hop.is_entry() || is_tls(&hop.run.stack.entry);
     let may_be = |target: &str| is_tls(target) || target.starts_with('$');
-    let calls = hop.setting("nginx.config.proxy_pass").is_none_or(|targets| targets.split(" | ").any(may_be));
+    let targets: Vec<&str> = hop.settings("nginx.config.proxy_pass").collect();
+    let calls = targets.is_empty() || targets.into_iter().any(may_be);
     let counted = |metric, counts: bool| if counts { reader.sum(metric) } else { Ok(0.0) };
     Ok((counted(&TCP_PASSIVE_OPENS, accepts)? + counted(&TCP_ACTIVE_OPENS, calls)?) / reader.requests()?)
 }

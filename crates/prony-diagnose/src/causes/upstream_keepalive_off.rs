@@ -108,8 +108,8 @@ pub(super) fn failed_tries(hop: &Hop<'_>) -> f64 {
 pub(super) fn keeping(hop: &Hop<'_>) -> Result<Option<Knob>, Gap> {
     let workers = hop.workers().len().max(1) as f64;
     let keep = (hop.at(Level::At)?.in_flight()? / workers).ceil().clamp(KEEP_MIN, KEEP_MAX) as u64;
-    let lines = hop.setting("nginx.config.keepalive").unwrap_or_default().split(" | ");
-    let told = lines.filter_map(|line| line.split(' ').next()?.parse().ok()).max().unwrap_or(0);
+    let told = hop.settings("nginx.config.keepalive");
+    let told = told.filter_map(|line| line.split(' ').next()?.parse().ok()).max().unwrap_or(0);
     Ok(nginx_knob(hop, KnobId::NginxUpstreamKeepalive, keep.next_power_of_two().max(told).to_string()))
 }
 
