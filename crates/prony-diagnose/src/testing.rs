@@ -7,6 +7,7 @@ use crate::cause::{Finding, Judgement};
 use crate::facts::Hop;
 use prony_model::load::ThreadUse;
 use prony_model::metric::*;
+use prony_model::run::Inventory;
 use prony_model::{
     Arrivals, ErrorCounts, Latency, Level, LoadPlan, LoadResult, Metric, MetricKind, Nanos, Purpose, Rate, Run,
     SeriesKey, Stack, Trial, Window,
@@ -68,6 +69,8 @@ pub struct Lab {
     pub failing_with: Option<u16>,
     /// Values by host, metric and item.
     pub values: BTreeMap<(String, String, String), Levels>,
+    /// Settings of hosts, as the inventory has them.
+    pub settings: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 impl Lab {
@@ -83,6 +86,7 @@ impl Lab {
             failing: 0.0,
             failing_with: None,
             values: BTreeMap::new(),
+            settings: BTreeMap::new(),
         }
         .cpu("0", 0.35, 0.35, 0.27)
         .cpu("1", 0.2, 0.2, 0.1);
@@ -218,6 +222,12 @@ impl Lab {
         self
     }
 
+    /// A setting of a host or its server, by its name in the inventory.
+    pub fn setting(mut self, host: &str, name: &str, value: &str) -> Self {
+        self.settings.entry(host.to_string()).or_default().insert(name.to_string(), value.to_string());
+        self
+    }
+
     /// A value for each level.
     pub fn levels(mut self, host: &str, metric: &Metric, item: &str, values: Levels) -> Self {
         self.values.insert((host.into(), metric.name.into(), item.into()), values);
@@ -267,7 +277,8 @@ impl Lab {
 
     /// The recorded run.
     pub fn run(&self) -> Run {
-        let mut run = Run { stack: self.stack.clone(), ..Run::default() };
+        let inventory = self.settings.clone().into_iter().map(|(host, facts)| Inventory { host, facts }).collect();
+        let mut run = Run { stack: self.stack.clone(), inventory, ..Run::default() };
         let purposes = [
             Purpose::Level { level: Level::Below },
             Purpose::Level { level: Level::At },

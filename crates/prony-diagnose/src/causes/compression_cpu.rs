@@ -171,9 +171,9 @@ mod tests {
     #[test]
     fn a_level_that_is_told_decides() {
         let fires = |settings: &[(&str, &str)], bytes: f64| {
-            let mut run = lab(0.8, bytes).run();
-            let facts = settings.iter().map(|(name, value)| (format!("nginx.config.{name}"), (*value).to_string()));
-            run.inventory = vec![prony_model::run::Inventory { host: "lb".to_string(), facts: facts.collect() }];
+            let set =
+                |lab: Lab, (name, value): &(&str, &str)| lab.setting("lb", &format!("nginx.config.{name}"), value);
+            let run = settings.iter().fold(lab(0.8, bytes), set).run();
             matches!((CAUSE.check)(&Hop { run: &run, name: "lb" }), Ok(Judgement::Fires(_)))
         };
         let (dear, cheap) = (1_000.0, 60_000.0);

@@ -45,7 +45,7 @@ pub(super) const CAUSE: Cause = Cause {
 };
 
 /// Busy share from which a disk has no time left.
-const FULL_DISK: f64 = 0.9;
+pub(super) const FULL_DISK: f64 = 0.9;
 /// Its origin.
 const ORIGIN: &str = "cited: Performance Co-Pilot pmieconf per_disk.util, 95 %, less what a short trial misses";
 /// Share of worker time asleep for a disk. A guess: workers of a healthy service are never found so.
@@ -87,7 +87,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .fires()
 }
 
-fn busiest(r: &Reader<'_>) -> Result<f64, Gap> {
+pub(super) fn busiest(r: &Reader<'_>) -> Result<f64, Gap> {
     let disks = r.hop.items(&DISK_BUSY).into_iter().filter_map(|disk| r.one(&DISK_BUSY, disk).ok());
     disks.reduce(f64::max).ok_or_else(|| Gap::new(DISK_BUSY.name, r.hop.name, "no disk of this machine was read"))
 }
@@ -105,13 +105,17 @@ pub(super) fn log_buffer(hop: &Hop<'_>) -> (Option<Knob>, Dose) {
 /// saw more.
 pub(super) fn asleep(hop: &Hop<'_>) -> Result<Fact, Gap> {
     let looked = hop.disk_waits();
-    let by_state = hop.fact("workers asleep for a disk", "share", |r| r.worker_mean(&PROC_DISK_SLEEP));
-    match (by_state, looked) {
+    match (asleep_by_state(hop), looked) {
         (Ok(fact), Some(looked)) => Ok(Fact { value: fact.value.max(looked), ..fact }),
         (Ok(fact), None) => Ok(fact),
         (Err(_), Some(looked)) => Ok(crate::host_facts::looked_at(hop, "workers asleep for a disk", "share", looked)),
         (Err(gap), None) => Err(gap),
     }
+}
+
+/// The same by the state of the workers alone.
+pub(super) fn asleep_by_state(hop: &Hop<'_>) -> Result<Fact, Gap> {
+    hop.fact("workers asleep for a disk", "share", |r| r.worker_mean(&PROC_DISK_SLEEP))
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! # Log disk sync
 //!
-//! The hop waits until what it writes is on the disk: a log that is flushed for each line, or a file system that is
-//! mounted so.
+//! The hop waits until what it writes is on the disk: a log that is flushed for each line, a file system that is
+//! mounted so, or a kernel that lets little stay unwritten.
 //!
 //! ## What it sees
-//! Workers asleep for a disk; flush requests of the disks per request.
+//! Workers asleep for a disk; flush requests of the disks per request; looks that found workers in `balance_dirty_pages`,
+//! where the kernel holds back who writes.
 //!
 //! ## Why it limits
-//! A flush takes 0.1 to 10 ms, and the worker serves nothing meanwhile.
+//! A flush takes 0.1 to 10 ms, and so does a pause of a writer; the worker serves nothing meanwhile.
 //!
 //! ## Evidence
 //! Share of worker time asleep for a disk (state D, or kernel functions that wait for one, from a close look).
@@ -18,19 +19,22 @@
 //!
 //! ## Fix
 //! Knob `nginx.access_log` with `buffer=64k`, where each request writes a line by itself; else write logs without sync;
-//! another disk, or tmpfs.
+//! another disk, or tmpfs. Where the kernel holds writers back: knob `sysctl.vm.dirty_bytes` or `sysctl.vm.dirty_ratio`,
+//! whichever is in force.
 //!
 //! ## References
-//! fsync(2), open(2) O_SYNC; Linux Documentation/admin-guide/iostats.rst, flush requests.
+//! fsync(2), open(2) O_SYNC; Linux Documentation/admin-guide/iostats.rst, flush requests, and
+//! Documentation/admin-guide/sysctl/vm.rst, dirty_bytes.
 
-use super::disk_saturated::{ASLEEP, asleep, log_buffer};
+use super::disk_saturated::{ASLEEP, FULL_DISK, asleep, asleep_by_state, busiest, log_buffer};
 use crate::cause::{
-    Cause, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, knob,
+    removal_by_machine, ruled_out,
 };
-use crate::facts::Hop;
-use prony_model::Gap;
-use prony_model::metric::{DISK_BUSY, DISK_FLUSHES, PROC_DISK_SLEEP, PSI_IO_SOME};
+use crate::facts::{Fact, Hop};
+use prony_model::metric::{DISK_BUSY, DISK_FLUSHES, LOOK_WAIT, PSI_IO_SOME};
 use prony_model::stack::{Role, Software};
+use prony_model::{Gap, Knob, KnobId};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "log-disk-sync",
@@ -44,6 +48,12 @@ pub(super) const CAUSE: Cause = Cause {
 
 /// Flushes per request that make the disk's slowness the sync's. A guess: group commit of 50 requests would be 0.02.
 const FLUSHES_PER_REQUEST: f64 = 0.02;
+/// Kernel function in which a writer is held back until less is left to write.
+const HELD_BACK: &str = "balance_dirty_pages";
+/// What the kernel lets stay unwritten where nobody set it, % of memory: Documentation/admin-guide/sysctl/vm.rst.
+const DIRTY_RATIO: f64 = 20.0;
+/// Bytes that are enough of it for logs. A guess: half a second of a disk that writes 500 MB/s.
+const DIRTY_BYTES: f64 = 256.0 * 1024.0 * 1024.0;
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let database = |h: &prony_model::Host| h.role == Role::Database || h.software == Some(Software::Postgres);
@@ -53,6 +63,11 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let asleep = asleep(hop)?;
     if asleep.value < ASLEEP {
         return ruled_out(&asleep, ASLEEP, "guess", "workers do not wait for a disk");
+    }
+    let held_back = hop.look(&LOOK_WAIT, HELD_BACK).unwrap_or(0.0);
+    let is_full = || hop.fact("disk.busy of the busiest disk", "share", busiest).is_ok_and(|b| b.value >= FULL_DISK);
+    if held_back >= ASLEEP && !is_full() {
+        return writers_held_back(hop, asleep);
     }
     let flushes = hop.fact("disk.flushes / request", "", |r| Ok(r.sum(&DISK_FLUSHES)? / r.requests()?))?;
     if flushes.value < FLUSHES_PER_REQUEST {
@@ -71,16 +86,51 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         flushes.value
     );
     let (buffer, dose) = log_buffer(hop);
-    Finding::new(asleep, ASLEEP, "guess", &claim, share)
+    waiting(hop, asleep, &claim)
         .and(Ok(flushes), "flushes of the disks per request")
-        .and(hop.fact("workers asleep for a disk", "share", |r| r.worker_mean(&PROC_DISK_SLEEP)), "seen by their state")
-        .and(hop.summary(&PSI_IO_SOME), "time in which something waited for a disk")
-        .and(hop.summary(&DISK_BUSY), "busy time of the disks")
         .mend("write logs through a buffer and without sync, or to another disk or tmpfs", buffer)
-        .gaining(Some(gain_of_share(share, gain_until_full(hop))))
         .tested_by(dose)
         .rising(hop.summary(&DISK_FLUSHES))
         .fires()
+}
+
+/// The kernel lets too little stay unwritten: who writes sleeps until the disk has caught up.
+fn writers_held_back(hop: &Hop<'_>, asleep: Fact) -> Result<Judgement, Gap> {
+    let claim = format!(
+        "workers of {} are asleep for a disk {:.0} % of the time: the kernel holds back who writes until less is left to write",
+        hop.name,
+        asleep.value.min(1.0) * 100.0
+    );
+    let more = more_unwritten(hop);
+    let dose = match more {
+        Some(_) => removal_by_machine(hop, "how much may stay unwritten is the machine's setting, not the namespace's"),
+        None => Dose::Untestable("prony cannot make a disk slower"),
+    };
+    waiting(hop, asleep, &claim)
+        .mend("let more stay unwritten (vm.dirty_bytes, vm.dirty_ratio), or write less, to another disk or tmpfs", more)
+        .tested_by(dose)
+        .rising(asleep_by_state(hop))
+        .fires()
+}
+
+/// What both kinds of waiting have in common.
+fn waiting(hop: &Hop<'_>, asleep: Fact, claim: &str) -> Finding {
+    let share = asleep.value.min(1.0);
+    Finding::new(asleep, ASLEEP, "guess", claim, share)
+        .and(asleep_by_state(hop), "seen by their state")
+        .and(hop.summary(&PSI_IO_SOME), "time in which something waited for a disk")
+        .and(hop.summary(&DISK_BUSY), "busy time of the disks")
+        .gaining(Some(gain_of_share(share, gain_until_full(hop))))
+}
+
+/// The one of the two settings that is in force, raised; none where it is high enough.
+fn more_unwritten(hop: &Hop<'_>) -> Option<Knob> {
+    let value = |name: &str| hop.setting(&format!("sysctl.{name}"))?.parse::<f64>().ok();
+    let (name, now, enough) = match value("vm.dirty_bytes") {
+        Some(bytes) if bytes > 0.0 => ("vm.dirty_bytes", bytes, DIRTY_BYTES),
+        Some(_) | None => ("vm.dirty_ratio", value("vm.dirty_ratio")?, DIRTY_RATIO),
+    };
+    (now < enough).then(|| knob(hop, KnobId::Sysctl(name.to_string()), format!("{enough:.0}"))).flatten()
 }
 
 #[cfg(test)]
@@ -88,7 +138,7 @@ mod tests {
     use super::*;
     use crate::cause::Dose;
     use crate::testing::{Lab, finding, monotonic, score};
-    use prony_model::metric::{LOG_SIZE, LOOK_LOG_STEP};
+    use prony_model::metric::{LOG_SIZE, LOOK_LOG_STEP, PROC_DISK_SLEEP};
 
     const LOG: &str = "/run/lb/access.log";
 
@@ -122,6 +172,31 @@ mod tests {
         assert_eq!(tested(by_line), (Some("buffer=64k".to_string()), Dose::Removal));
         let buffered = lab(0.7).per_second("lb", &LOG_SIZE, LOG, 300_000.0).gauge("lb", &LOOK_LOG_STEP, LOG, 65_536.0);
         assert!(matches!(tested(buffered), (None, Dose::Untestable(_))), "something else is written");
+    }
+
+    #[test]
+    fn writers_that_the_kernel_holds_back_wait_for_the_disk_too() {
+        let held =
+            |share: f64| lab(0.0).per_second("lb", &DISK_FLUSHES, "vda", 0.0).gauge("lb", &LOOK_WAIT, HELD_BACK, share);
+        assert!((score(CAUSE.id, "lb", &held(0.45)) - 0.45).abs() < 1e-6);
+        assert_eq!(score(CAUSE.id, "lb", &held(0.049)), 0.0);
+        assert!(score(CAUSE.id, "lb", &held(0.051)) > 0.0);
+        assert_eq!(
+            score(CAUSE.id, "lb", &held(0.45).per_second("lb", &DISK_BUSY, "vda", 0.95)),
+            0.0,
+            "the disk is full"
+        );
+        let mended = |settings: &[(&str, &str)]| {
+            let set = |lab: Lab, (name, value): &(&str, &str)| lab.setting("lb", &format!("sysctl.vm.{name}"), value);
+            let lab = settings.iter().fold(held(0.45).local("lb"), set);
+            let found = finding(CAUSE.id, "lb", &lab).unwrap();
+            (found.remedies[0].knob.as_ref().map(|knob| format!("{}={}", knob.id, knob.value)), found.dose)
+        };
+        let by = |knob: &str| (Some(knob.to_string()), Dose::Removal);
+        assert_eq!(mended(&[("dirty_bytes", "8192"), ("dirty_ratio", "0")]), by("sysctl.vm.dirty_bytes=268435456"));
+        assert_eq!(mended(&[("dirty_bytes", "0"), ("dirty_ratio", "1")]), by("sysctl.vm.dirty_ratio=20"));
+        let slow_disk = mended(&[("dirty_bytes", "0"), ("dirty_ratio", "20")]);
+        assert!(matches!(slow_disk, (None, Dose::Untestable(_))), "enough may stay unwritten");
     }
 
     monotonic!(lab, 0.0..1.0);

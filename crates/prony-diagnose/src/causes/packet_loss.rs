@@ -5,7 +5,8 @@
 //! ## What it sees
 //! Segments sent again per segment sent, without SYNs, at both ends of a link. Both ends of the bad link see it, so it
 //! is named at the host at the far end of the path that still sees it; a host of which all servers see it is itself the
-//! common end. What is lost in one direction only the sender sees: then it is named at the host that it sends to.
+//! common end. What is lost in one direction only the sender sees: then it is named at the host that it sends to. Where only
+//! openings are lost: SYNs sent again, though the host that they go to refuses none.
 //!
 //! ## Why it limits
 //! A small request or answer has nothing behind it that would reveal the loss, so it waits for a timer of 0.2 s: more
@@ -14,13 +15,14 @@
 //! ## Evidence
 //! Retransmits that were not fast, times 0.2 s (Linux TCP_RTO_MIN), plus fast ones times the round trip of the path (without what
 //! queues add), out of all requests in flight. What the packet filter of the host drops meanwhile tells where. Or, where no CPU is full and the kernel timed requests at both ends, those of them that are on their way on
-//! that link: what stands behind a lost segment waits as long.
+//! that link: what stands behind a lost segment waits as long. A lost SYN is sent again after 1 s.
 //!
 //! ## What it is not
 //! Data of which nothing gets through, however often it is sent: a path MTU black hole. Packets that a host drops in a
 //! queue of its own, which it counts: then that queue is the cause. A full link that
 //! drops: then `bandwidth-bound` explains more. One retransmit in ten thousand: normal life. Segments sent again
-//! that the receiver had already (DSACK): a busy host acknowledges late, and nothing was lost.
+//! that the receiver had already (DSACK): a busy host acknowledges late, and nothing was lost. SYNs that the host drops itself,
+//! and counts: `accept-queue-full`, `syn-queue-full`, `conntrack-full`. A host that no connection reaches.
 //!
 //! ## Fix
 //! Find where packets are dropped on the link (cable, switch, policer, ring) and mend that. prony has no knob for it.
@@ -33,13 +35,15 @@ use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_of_share, gain_until_full, hosts_of,
     ruled_out,
 };
-use crate::facts::{Fact, Hop};
+use crate::facts::{Fact, Hop, SYN_TIMEOUT_S};
 use crate::sessions::{held, is_held_back};
 use prony_model::metric::{
-    CONN_OUT_RETRANSMITS, DROP_REASON, TCP_DSACK_RECEIVED, TCP_ORIGINAL_SENT, TCP_RETRANSMITS, TCP_SYN_RETRANSMITS,
-    TCP_TIMEOUTS,
+    CONN_CONNECTING, CONN_OUT_RETRANSMITS, CONNTRACK_DROPS, DROP_REASON, TCP_ACTIVE_OPENS, TCP_DSACK_RECEIVED,
+    TCP_LISTEN_DROPS, TCP_LISTEN_OVERFLOWS, TCP_ORIGINAL_SENT, TCP_PASSIVE_OPENS, TCP_RETRANSMITS, TCP_SYN_QUEUE_DROPS,
+    TCP_SYN_RETRANSMITS, TCP_TIMEOUTS,
 };
-use prony_model::{Gap, Level};
+use prony_model::{Gap, Level, Metric};
+use std::slice;
 
 pub(super) const CAUSE: Cause = Cause {
     id: "packet-loss",
@@ -67,6 +71,10 @@ const BY_FILTER: &str = "NETFILTER_DROP";
 
 fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let (sender, loss) = worst_sender(hop)?;
+    let openings = lost_openings(hop);
+    if let Some((opener, lost)) = openings.filter(|(_, lost)| lost.value >= LOSS.max(loss.value)) {
+        return openings_lost(hop, &opener, lost);
+    }
     if loss.value < LOSS {
         return ruled_out(&loss, LOSS, ORIGIN, "hardly any segment is sent again");
     }
@@ -108,18 +116,28 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if let Some(peer) = worst_peer(hop) {
         finding = finding.and(Ok(peer), "most of what it sends again goes to one peer");
     }
-    let mut mending =
-        "mend the link: find where packets are dropped (cable, switch port, policer, ring of the card)".to_string();
-    if let Some(filtered) = filtered {
-        mending = format!("find the rule of {} that drops them: `nft list ruleset`, `iptables-save -c`", hop.name);
-        finding = finding.and(Ok(filtered), "its own packet filter drops as many");
-    }
-    finding
-        .rising(sender.summary(&TCP_RETRANSMITS))
-        .mend(mending, None)
+    mending(finding.rising(sender.summary(&TCP_RETRANSMITS)), hop, filtered)
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
         .tested_by(dose)
         .fires()
+}
+
+/// Connections that are asked for more than once: their requests wait for the timer of the SYN.
+fn openings_lost(hop: &Hop<'_>, opener: &Hop<'_>, lost: Fact) -> Result<Judgement, Gap> {
+    let again = opener.at(Level::At)?.sum(&TCP_SYN_RETRANSMITS)?;
+    let data = stall(hop, hop)?.max(opener.at(Level::At)?.retransmit_stall()?);
+    let share = ((again * SYN_TIMEOUT_S + data) / hop.at(Level::At)?.in_flight()?).min(1.0);
+    if share < SHARE_MIN {
+        return ruled_out(&lost, LOSS, ORIGIN, "SYNs are sent again, but requests hardly wait for it");
+    }
+    let claim =
+        format!("{:.2} % of the connections that {} opens are asked for again", lost.value * 100.0, opener.name);
+    let (dose, filtered) = (dose(hop, &lost), filtered(hop, opener));
+    let finding = Finding::new(lost, LOSS, ORIGIN, &claim, share)
+        .and(hop.summary(&TCP_LISTEN_DROPS), "connections that it refuses itself, per second")
+        .and(opener.fact("conn.connecting", "", |r| r.sum(&CONN_CONNECTING)), "connections that wait for an answer")
+        .rising(opener.summary(&TCP_SYN_RETRANSMITS));
+    mending(finding, hop, filtered).gaining(Some(gain_of_share(share, gain_until_full(hop)))).tested_by(dose).fires()
 }
 
 /// No link is made to lose more. But requests that wait for what was lost hold connections and nothing else, so with more
@@ -188,16 +206,68 @@ fn stall(hop: &Hop<'_>, sender: &Hop<'_>) -> Result<f64, Gap> {
 /// The caller that loses most on its way to the hop, and how much. What the hop sends arrives, so it sees nothing but
 /// acknowledgements that were lost.
 fn lost_on_the_way_to<'a>(hop: &Hop<'a>) -> Option<(Hop<'a>, Fact)> {
-    let callers = hop
-        .run
-        .stack
-        .callers(hop.name)
-        .into_iter()
-        .map(|name| hop.other(name))
-        .filter(|caller| caller.callees().len() == 1 || most_goes_to(caller).is_some_and(|peer| hop.is_at(peer)));
-    let clients = Hop::generator(hop.run).filter(|_| hop.is_entry());
-    let losses = callers.chain(clients).filter_map(|caller| Some((caller, loss_ratio(&caller).ok()?)));
+    let losses =
+        who_sends_to(hop, &CONN_OUT_RETRANSMITS).filter_map(|caller| Some((caller, loss_ratio(&caller).ok()?)));
     losses.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value))
+}
+
+/// The clients of the hop, and its callers that call nobody else, or of whose sockets those to it have nearly all of what the metric
+/// counts.
+fn who_sends_to<'a>(hop: &Hop<'a>, metric: &Metric) -> impl Iterator<Item = Hop<'a>> {
+    let callers = hop.run.stack.callers(hop.name).into_iter().map(|name| hop.other(name));
+    let callers = callers
+        .filter(|caller| caller.callees().len() == 1 || most_of(caller, metric).is_some_and(|peer| hop.is_at(peer)));
+    callers.chain(Hop::generator(hop.run).filter(|_| hop.is_entry()))
+}
+
+/// What is to be done: where the hop's own packet filter drops as many, its rules are the place to look.
+fn mending(finding: Finding, hop: &Hop<'_>, filtered: Option<Fact>) -> Finding {
+    match filtered {
+        Some(filtered) => finding.and(Ok(filtered), "its own packet filter drops as many").mend(
+            format!("find the rule of {} that drops them: `nft list ruleset`, `iptables-save -c`", hop.name),
+            None,
+        ),
+        None => finding.mend(
+            "mend the link: find where packets are dropped (cable, switch port, policer, ring of the card)",
+            None,
+        ),
+    }
+}
+
+/// Who opens connections to the hop of which some are lost on the way, and how many of all; the hop itself, where it loses some to
+/// each of those that it calls.
+fn lost_openings<'a>(hop: &Hop<'a>) -> Option<(Hop<'a>, Fact)> {
+    let to_hop = who_sends_to(hop, &CONN_CONNECTING)
+        .filter_map(|opener| Some((opener, opening_loss(&opener, slice::from_ref(hop))?)));
+    let callees = hop.callees();
+    let is_common = callees.len() > 1 && most_of(hop, &CONN_CONNECTING).is_none();
+    let from_hop = is_common.then(|| Some((*hop, opening_loss(hop, &callees)?))).flatten();
+    to_hop.chain(from_hop).max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value))
+}
+
+/// SYNs of the opener that are sent again per connection, which neither it nor the hosts that they go to dropped themselves. A host
+/// that hardly any connection reaches is no matter of chance.
+fn opening_loss(opener: &Hop<'_>, to: &[Hop<'_>]) -> Option<Fact> {
+    let opening = opener.at(Level::At).ok()?;
+    let again = opening.sum(&TCP_SYN_RETRANSMITS).ok()?;
+    let (mut refused, mut reached) = (opening.local_drops().unwrap_or(0.0), f64::INFINITY);
+    for hop in to {
+        let at = hop.at(Level::At).ok()?;
+        let drops = |metric: &Metric| at.sum(metric).unwrap_or(0.0);
+        refused += drops(&TCP_LISTEN_DROPS).max(drops(&TCP_LISTEN_OVERFLOWS))
+            + drops(&TCP_SYN_QUEUE_DROPS)
+            + drops(&CONNTRACK_DROPS)
+            + at.local_drops().unwrap_or(0.0);
+        reached = at.sum(&TCP_PASSIVE_OPENS).ok()?.min(reached);
+    }
+    if refused >= EXPLAINED * again || reached * to.len() as f64 <= EXPLAINED * again {
+        return None;
+    }
+    let lost = opener.fact("tcp.syn_retransmits / tcp.active_opens", "share", |r| {
+        let (again, opened) = (r.sum(&TCP_SYN_RETRANSMITS)?, r.sum(&TCP_ACTIVE_OPENS)?);
+        Ok(if opened > 0.0 { (again / opened).min(1.0) } else { 0.0 })
+    });
+    lost.ok()
 }
 
 /// Packets that the packet filter of the hop drops, if they explain what the sender sends again.
@@ -242,18 +312,18 @@ fn better_place<'a>(hop: &Hop<'a>) -> Option<&'a str> {
     (bad.len() == 1 || (!bad.is_empty() && bad.len() < calls.len())).then(|| bad[0].name)
 }
 
-/// The callee to which nearly all retransmits of the sockets now open went, when there are several.
-fn most_goes_to<'a>(hop: &Hop<'a>) -> Option<&'a str> {
+/// The callee whose sockets, of those now open, have nearly all of what the metric counts, when there are several.
+fn most_of<'a>(hop: &Hop<'a>, metric: &Metric) -> Option<&'a str> {
     let at = hop.at(Level::At).ok()?;
-    let to = |peer: &str| at.one(&CONN_OUT_RETRANSMITS, peer).unwrap_or(0.0);
-    let peers = hop.items(&CONN_OUT_RETRANSMITS);
+    let to = |peer: &str| at.one(metric, peer).unwrap_or(0.0);
+    let peers = hop.items(metric);
     let all: f64 = peers.iter().map(|p| to(p)).sum();
     peers.iter().filter(|_| peers.len() > 1).find(|p| all > 0.0 && to(p) > 0.8 * all).copied()
 }
 
 /// What went there.
 fn worst_peer(hop: &Hop<'_>) -> Option<Fact> {
-    let worst = most_goes_to(hop)?;
+    let worst = most_of(hop, &CONN_OUT_RETRANSMITS)?;
     hop.fact(format!("{} to {worst}", CONN_OUT_RETRANSMITS.name), "", |r| r.one(&CONN_OUT_RETRANSMITS, worst)).ok()
 }
 
@@ -289,6 +359,48 @@ mod tests {
         assert!(loss == 0.0 && hole > 0.15, "{loss} {hole}: what waits for the timer counts, not only 7 of 64");
         let (loss, hole) = both(0.0);
         assert!(loss > 0.15 && hole == 0.0, "{loss} {hole}");
+    }
+
+    #[test]
+    fn lost_openings_count_where_the_host_refuses_none() {
+        // 8 % of the SYNs: 680 connections/s, one for each request, and 55 that are sent again.
+        let asked = |again: f64| {
+            let lab = Lab::healthy().throughput(680.0).cpu("0", 0.1, 0.1, 0.0).cpu("1", 0.1, 0.1, 0.0);
+            let lab = lab.per_second("client", &TCP_SYN_RETRANSMITS, "", again);
+            lab.per_second("client", &TCP_RETRANSMITS, "", again)
+                .per_second("client", &TCP_ACTIVE_OPENS, "", 680.0)
+                .per_second("client", &TCP_ORIGINAL_SENT, "", 1_360.0)
+                .per_second("lb", &TCP_PASSIVE_OPENS, "", 680.0)
+        };
+        let found = finding(CAUSE.id, "lb", &asked(55.0)).unwrap();
+        assert!((found.score - 55.0 / 64.0).abs() < 0.01 && found.dose == Dose::Concurrency, "{}", found.score);
+        assert_eq!(score(CAUSE.id, "s1", &asked(55.0)), 0.0);
+        assert_eq!(score(CAUSE.id, "lb", &asked(0.6)), 0.0, "hardly any");
+        assert!(score(CAUSE.id, "lb", &asked(1.5)) > 0.02);
+        for drops in [&TCP_LISTEN_DROPS, &TCP_LISTEN_OVERFLOWS, &TCP_SYN_QUEUE_DROPS, &CONNTRACK_DROPS] {
+            assert_eq!(score(CAUSE.id, "lb", &asked(55.0).per_second("lb", drops, "", 40.0)), 0.0, "{}", drops.name);
+        }
+        assert_eq!(score(CAUSE.id, "lb", &asked(55.0).per_second("lb", &TCP_PASSIVE_OPENS, "", 20.0)), 0.0, "dead");
+    }
+
+    #[test]
+    fn openings_to_servers_are_named_where_they_wait() {
+        let asked = |to_s1: f64, to_s2: f64| {
+            let lab = Lab::healthy().throughput(680.0).cpu("0", 0.1, 0.1, 0.0).cpu("1", 0.1, 0.1, 0.0);
+            ["s1", "s2"]
+                .into_iter()
+                .fold(lab, |lab, server| lab.per_second(server, &TCP_PASSIVE_OPENS, "", 340.0))
+                .per_second("lb", &TCP_SYN_RETRANSMITS, "", 30.0)
+                .per_second("lb", &TCP_RETRANSMITS, "", 30.0)
+                .per_second("lb", &TCP_ACTIVE_OPENS, "", 680.0)
+                .gauge("lb", &CONN_CONNECTING, "10.77.0.11:80", to_s1)
+                .gauge("lb", &CONN_CONNECTING, "10.77.0.12:80", to_s2)
+        };
+        let named = |lab: Lab| ["lb", "s1", "s2"].map(|hop| score(CAUSE.id, hop, &lab) > 0.3);
+        assert_eq!(named(asked(30.0, 0.0)), [false, true, false]);
+        assert_eq!(named(asked(15.0, 15.0)), [true, false, false], "the common end");
+        let dead = asked(15.0, 15.0).per_second("s1", &TCP_PASSIVE_OPENS, "", 0.0);
+        assert_eq!(named(dead), [false; 3], "one that nothing reaches is no matter of chance");
     }
 
     #[test]

@@ -246,9 +246,7 @@ mod tests {
     #[test]
     fn what_a_cache_stores_is_not_sent_around_it() {
         let dose = |name: &str, value: &str| {
-            let mut run = quiet(0.3).run();
-            let facts = [(name.to_string(), value.to_string())].into();
-            run.inventory = vec![prony_model::run::Inventory { host: "lb".to_string(), facts }];
+            let run = quiet(0.3).setting("lb", name, value).run();
             match check(&Hop { run: &run, name: "lb" }) {
                 Ok(Judgement::Fires(finding)) => finding.dose,
                 Ok(_) | Err(_) => panic!("it fires"),

@@ -5,7 +5,7 @@
 //! ## What it sees
 //! Lines of the error log that say that requests or connections are limited, or delayed, per request. And answers that say
 //! 429 (too many requests), at the hop that gets these requests and does not pass them on; 503 (not available) as well, of an
-//! application that calls nobody who could have failed it, while its CPUs have room. And answers that, at the rate
+//! application that nobody can have failed (it asks no database for them, and has connections to spare), while its CPUs have room. And answers that, at the rate
 //! that the configuration allows each of them, may take long enough to be seen. Where the log is quiet (nginx logs delays at `warn`):
 //! that as many requests pass as `limit_req_zone` allows, with more clients as well, while CPUs have room.
 //!
@@ -35,9 +35,9 @@ use crate::cause::{
 };
 use crate::facts::{Fact, Hop, Reader};
 use crate::logs::{error_log, with_uncounted};
-use crate::sessions::{keeps_data, runs_code};
+use crate::sessions::{held, in_use_all_along, keeps_data, runs_code};
 use prony_model::metric::{
-    CONN_OUT_SENT, ERROR_LOG_DELAYING, ERROR_LOG_LIMITING, IF_TX_BYTES, SPLIT_CALLS, SPLIT_REQUESTS,
+    CONN_OUT_SENT, ERROR_LOG_DELAYING, ERROR_LOG_LIMITING, IF_TX_BYTES, SPLIT_CALLS, SPLIT_REQUESTS, TCP_PASSIVE_OPENS,
 };
 use prony_model::{Gap, KnobId, Level, NginxDirective};
 
@@ -229,8 +229,13 @@ fn passed_on(hop: &Hop<'_>) -> Option<f64> {
     };
     let come = seen(&SPLIT_REQUESTS, &|_| true);
     let of_look = (come > 0.0).then(|| seen(&SPLIT_CALLS, &|peer| callees.iter().any(|c| c.is_at(peer))) / come);
-    // Both miss some: sockets that end between two looks, requests that come several at once.
-    of_sockets.into_iter().chain(of_look).reduce(f64::max)
+    let of_openings = hop.at(Level::At).ok().and_then(|at| {
+        let opened = callees.iter().map(|callee| at.of(callee).sum(&TCP_PASSIVE_OPENS).ok());
+        Some(opened.sum::<Option<f64>>()? / at.throughput().ok()?)
+    });
+    // Both miss some: sockets that end between two looks, requests that come several at once. Each connection brings one at least.
+    let passed = of_sockets.into_iter().chain(of_look).reduce(f64::max)?;
+    Some(passed.max(of_openings.unwrap_or(0.0)))
 }
 
 /// How a hop refuses what is too much for it.
@@ -239,19 +244,39 @@ struct Refusal {
     statuses: &'static [u16],
 }
 
-/// An application that has room and calls nobody may say 503 for a limit of its own; of others it tells that somebody fails.
+/// An application that has room, and that nobody can have failed, may say 503 for a limit of its own; of others it tells that somebody
+/// fails.
 fn refusal(hop: &Hop<'_>) -> Refusal {
-    if runs_code(hop) && hop.callees().is_empty() && cpu_is_full(hop).is_ok_and(|full| !full) {
+    let has_room = || cpu_is_full(hop).is_ok_and(|full| !full);
+    if runs_code(hop) && hop.callees().iter().all(|callee| cannot_have_failed(hop, callee)) && has_room() {
         return Refusal { name: "answered with 429 or 503 / request", statuses: &[429, 503] };
     }
     Refusal { name: "answered with 429 / request", statuses: &[429] }
 }
 
+/// Whether a store was neither asked for what is answered with 503, nor are the connections to it what is short.
+fn cannot_have_failed(hop: &Hop<'_>, store: &Hop<'_>) -> bool {
+    /// Part of them that may have asked it, and part of the connections that may be in use. A guess.
+    const FEW: f64 = 0.5;
+    let few = || {
+        let at = hop.at(Level::At).ok()?;
+        let asked = at.towards(&CONN_OUT_SENT, store).ok()? + at.of(store).sum(&TCP_PASSIVE_OPENS).unwrap_or(0.0);
+        let in_use = in_use_all_along(&at.of(store)).ok()?;
+        Some(asked < FEW * answered_per_s(&at, &[503]) && in_use < FEW * held(hop, store).ok()?.value)
+    };
+    keeps_data(store) && few() == Some(true)
+}
+
 /// Refusals per second.
 fn refused_per_s(r: &Reader<'_>) -> f64 {
+    answered_per_s(r, refusal(&r.hop).statuses)
+}
+
+/// Answers with one of these statuses, per second.
+fn answered_per_s(r: &Reader<'_>, statuses: &[u16]) -> f64 {
     let result = &r.trial.result;
-    let refused = refusal(&r.hop).statuses.iter().filter_map(|status| result.statuses.get(status)).sum::<u64>();
-    refused as f64 / result.duration_s.max(f64::MIN_POSITIVE)
+    let answered = statuses.iter().filter_map(|status| result.statuses.get(status)).sum::<u64>();
+    answered as f64 / result.duration_s.max(f64::MIN_POSITIVE)
 }
 
 fn limited_per_s(r: &Reader<'_>) -> Result<f64, Gap> {
@@ -265,7 +290,6 @@ mod tests {
     use super::*;
     use crate::testing::{Lab, monotonic, score};
     use prony_model::metric::{ERROR_LOG_LINES, LOG_SIZE, LOOK_LOG_LINE};
-    use prony_model::run::Inventory;
     use prony_model::stack::{Role, Software};
 
     fn lab(limited: f64) -> Lab {
@@ -332,11 +356,25 @@ mod tests {
     }
 
     #[test]
+    fn so_does_one_whose_database_was_not_asked() {
+        let app = |busy: f64, statements: f64, in_use: f64| {
+            let lab = Lab::chain().answering(503, 0.9).cpu("0", busy, 0.1, 0.0).statements(statements);
+            let lab = lab.per_second("app", &TCP_PASSIVE_OPENS, "", 1_900.0).sessions([in_use; 3], "running");
+            let lab = lab.per_second("gw", &CONN_OUT_SENT, "10.77.0.40:80", 100.0);
+            (score(CAUSE.id, "app", &lab), score(CAUSE.id, "gw", &lab))
+        };
+        let (own, gateway) = app(0.2, 400.0, 1.0);
+        assert!((own - 0.9).abs() < 1e-3 && gateway == 0.0, "{own} {gateway}: connections of one request each");
+        assert_eq!(app(0.2, 1_000.0, 1.0), (0.0, 0.0), "the database may have failed it");
+        assert_eq!(app(0.2, 400.0, 19.0), (0.0, 0.0), "no connection is free");
+        assert_eq!(app(0.89, 400.0, 1.0), (0.0, 0.0), "it is overloaded");
+    }
+
+    #[test]
     fn a_limited_rate_matters_where_it_may_take_the_time_and_no_cpu_is_full() {
         let held_at = |busy: f64, limit: &str| {
-            let mut run = Lab::healthy().cpu("0", busy, 0.05, 0.0).cpu("1", 0.1, 0.1, 0.0).run();
-            let facts = [("nginx.config.limit_rate".to_string(), limit.to_string())].into();
-            run.inventory.push(Inventory { host: "lb".to_string(), facts });
+            let lab = Lab::healthy().cpu("0", busy, 0.05, 0.0).cpu("1", 0.1, 0.1, 0.0);
+            let mut run = lab.setting("lb", "nginx.config.limit_rate", limit).run();
             for trial in &mut run.trials {
                 trial.result.bytes_in = trial.result.completed * 10_000;
             }
@@ -357,11 +395,10 @@ mod tests {
     fn a_quiet_limit_is_seen_by_its_rate() {
         let held_beyond = |rate: &str, limit: &str, busy: f64, beyond: f64| {
             let zone = format!("$host zone=a:1m rate={rate}r/s");
-            let facts = [("nginx.config.limit_req", limit), ("nginx.config.limit_req_zone", &*zone)];
-            let facts = facts.map(|(name, value)| (name.to_string(), value.to_string())).into();
             let lab = Lab { x: [450.0, 900.0, beyond], ..lab(0.0) };
-            let mut run = lab.cpu("0", busy, 0.05, 0.0).cpu("1", 0.1, 0.1, 0.0).run();
-            run.inventory.push(Inventory { host: "lb".to_string(), facts });
+            let lab = lab.cpu("0", busy, 0.05, 0.0).cpu("1", 0.1, 0.1, 0.0);
+            let lab = lab.setting("lb", "nginx.config.limit_req", limit);
+            let run = lab.setting("lb", "nginx.config.limit_req_zone", &zone).run();
             match check(&Hop { run: &run, name: "lb" }) {
                 Ok(Judgement::Fires(finding)) => finding.score,
                 Ok(_) => 0.0,
@@ -381,13 +418,9 @@ mod tests {
     #[test]
     fn a_dry_run_that_would_hold_everybody_back_afterwards_is_not_made() {
         let tested = |limit: &str| {
-            let facts = [
-                ("nginx.config.limit_req", limit),
-                ("nginx.config.limit_req_zone", "$host zone=a:1m rate=10r/s | $uri zone=all:1m rate=600r/m"),
-            ];
-            let facts = facts.map(|(name, value)| (name.to_string(), value.to_string())).into();
-            let mut run = lab(0.8).run();
-            run.inventory.push(Inventory { host: "lb".to_string(), facts });
+            let zones = "$host zone=a:1m rate=10r/s | $uri zone=all:1m rate=600r/m";
+            let lab = lab(0.8).setting("lb", "nginx.config.limit_req", limit);
+            let run = lab.setting("lb", "nginx.config.limit_req_zone", zones).run();
             let lb = Hop { run: &run, name: "lb" };
             let Ok(Judgement::Fires(finding)) = check(&lb) else { panic!("it fires") };
             (owed_s(&lb), finding.dose, finding.remedies[0].knob.is_some())

@@ -175,9 +175,7 @@ mod tests {
                 "80",
                 held,
             );
-            let mut run = lab.run();
-            let facts = [("sysctl.net.ipv4.tcp_rmem".to_string(), sizes.to_string())].into();
-            run.inventory = vec![prony_model::run::Inventory { host: "lb".to_string(), facts }];
+            let run = lab.setting("lb", "sysctl.net.ipv4.tcp_rmem", sizes).run();
             let at = |name| match check(&Hop { run: &run, name }).unwrap() {
                 Judgement::Fires(found) => {
                     Some(((found.score * 64.0).round(), found.remedies[0].knob.as_ref().map(|k| k.id.to_string())))

@@ -239,11 +239,9 @@ mod tests {
     fn only_connections_that_may_speak_tls_count() {
         let opening = |entry: &str, proxy_pass: Option<&str>| {
             let lab = lab(0.0, 0.7).per_second("lb", &TCP_ACTIVE_OPENS, "", 940.0);
-            let mut run = lab.run();
+            let set = |lab: Lab, targets: &str| lab.setting("lb", "nginx.config.proxy_pass", targets);
+            let mut run = proxy_pass.into_iter().fold(lab, set).run();
             run.stack.entry = entry.to_string();
-            let facts = proxy_pass.map(|targets| ("nginx.config.proxy_pass".to_string(), targets.to_string()));
-            let facts = facts.into_iter().collect();
-            run.inventory = vec![prony_model::run::Inventory { host: "lb".to_string(), facts }];
             matches!(check(&Hop { run: &run, name: "lb" }), Ok(Judgement::Fires(_)))
         };
         assert!(opening("https://10.77.0.2/", None), "nobody knows");

@@ -186,9 +186,7 @@ mod tests {
     #[test]
     fn no_fewer_are_kept_than_it_is_told_to() {
         let kept = |lines: &str| {
-            let mut run = lab(4_980.0).run();
-            let facts = [("nginx.config.keepalive".to_string(), lines.to_string())].into();
-            run.inventory = vec![prony_model::run::Inventory { host: "lb".to_string(), facts }];
+            let run = lab(4_980.0).setting("lb", "nginx.config.keepalive", lines).run();
             keeping(&Hop { run: &run, name: "lb" }).unwrap().expect("a knob").value
         };
         assert_eq!(kept("16"), kept("$none"));

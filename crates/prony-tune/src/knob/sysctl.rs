@@ -72,6 +72,14 @@ const DENIED: &[(&str, &str)] = &[
     ("compact_memory", "it cannot be undone"),
 ];
 
+/// Two names of one setting: the kernel holds to the one that was written last, and shows 0 for the other. That 0 cannot
+/// be written back. From mm/page-writeback.c and mm/util.c.
+const TWINS: &[(&str, &str)] = &[
+    ("vm.dirty_bytes", "vm.dirty_ratio"),
+    ("vm.dirty_background_bytes", "vm.dirty_background_ratio"),
+    ("vm.overcommit_kbytes", "vm.overcommit_ratio"),
+];
+
 fn read(ctx: &Context<'_>, name: &str) -> Result<String, TuneError> {
     let file = ctx.roots.proc.join(path(name)?);
     let text = fs::read_to_string(&file).map_err(|e| {
@@ -150,6 +158,10 @@ fn allow(name: &str, value: &str, before: &str) -> Result<(), TuneError> {
     if let Some((_, why)) = DENIED.iter().find(|(denied, _)| *denied == last) {
         return Err(deny(why));
     }
+    let mut twins = TWINS.iter().flat_map(|&(a, b)| [(a, b), (b, a)]);
+    if let Some((_, twin)) = twins.find(|(twin, _)| *twin == name && before == "0") {
+        return Err(deny(&format!("{twin} is in force instead, and undo could not bring that back; set {twin}")));
+    }
     let fields = before.split(' ').count();
     let want = format!("{fields} whole number{}, as it has now (`{before}`)", if fields == 1 { "" } else { "s" });
     let numbers = |text: &str| text.split(' ').map(|word| word.parse::<i64>().ok()).collect::<Option<Vec<_>>>();
@@ -194,6 +206,8 @@ mod tests {
         check("net.ipv4.ip_local_port_range", "32768 60999", "1024 65535", expect!["allowed"]);
         check("net.ipv4.tcp_max_tw_buckets", "100", "200", expect!["allowed"]);
         check("vm.swappiness", "60", "10", expect!["allowed"]);
+        check("vm.dirty_bytes", "8192", "268435456", expect!["allowed"]);
+        check("vm.dirty_ratio", "20", "10", expect!["allowed"]);
     }
 
     #[test]
@@ -236,7 +250,16 @@ mod tests {
                 "sysctl.net.ipv4.conf.eth0.1.rp_filter: prony does not set this to `0`: it checks where packets come from"
             ],
         );
+        check(
+            "vm.dirty_bytes",
+            "0",
+            "268435456",
+            expect![
+                "sysctl.vm.dirty_bytes: prony does not set this to `268435456`: vm.dirty_ratio is in force instead, and undo could not bring that back; set vm.dirty_ratio"
+            ],
+        );
         for (name, before, value) in [
+            ("vm.dirty_ratio", "0", "20"),
             ("net.ipv4.tcp_syncookies", "1", "0"),
             ("net.ipv4.tcp_timestamps", "1", "0"),
             ("net.ipv4.tcp_abort_on_overflow", "0", "1"),
