@@ -332,8 +332,8 @@ mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
     use prony_model::metric::{
-        CONN_MIN_RTT, CONN_OUT_RTT, CONN_STUCK, SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_REQUESTS, SPLIT_RESIDENCE,
-        SPLIT_TIMED, SPLIT_UPSTREAM, TCP_FAST_RETRANSMITS,
+        CONN_MIN_RTT, CONN_OUT_RTT, CONN_STUCK, QDISC_DROPS, SPLIT_CALLS, SPLIT_CALLS_TIMED, SPLIT_REQUESTS,
+        SPLIT_RESIDENCE, SPLIT_TIMED, SPLIT_UPSTREAM, TCP_FAST_RETRANSMITS,
     };
     use proptest::prelude::*;
 
@@ -375,6 +375,10 @@ mod tests {
         let found = finding(CAUSE.id, "lb", &asked(55.0)).unwrap();
         assert!((found.score - 55.0 / 64.0).abs() < 0.01 && found.dose == Dose::Concurrency, "{}", found.score);
         assert_eq!(score(CAUSE.id, "s1", &asked(55.0)), 0.0);
+        let data =
+            asked(55.0).per_second("lb", &TCP_ORIGINAL_SENT, "", 500.0).per_second("lb", &TCP_RETRANSMITS, "", 100.0);
+        assert!(finding(CAUSE.id, "lb", &data).unwrap().summary.contains("segments of lb"), "more of the data is lost");
+        assert_eq!(score(CAUSE.id, "lb", &asked(55.0).per_second("client", &QDISC_DROPS, "eth0 tbf", 40.0)), 0.0);
         assert_eq!(score(CAUSE.id, "lb", &asked(0.6)), 0.0, "hardly any");
         assert!(score(CAUSE.id, "lb", &asked(1.5)) > 0.02);
         for drops in [&TCP_LISTEN_DROPS, &TCP_LISTEN_OVERFLOWS, &TCP_SYN_QUEUE_DROPS, &CONNTRACK_DROPS] {

@@ -258,13 +258,13 @@ fn refusal(hop: &Hop<'_>) -> Refusal {
 fn cannot_have_failed(hop: &Hop<'_>, store: &Hop<'_>) -> bool {
     /// Part of them that may have asked it, and part of the connections that may be in use. A guess.
     const FEW: f64 = 0.5;
-    let few = || {
-        let at = hop.at(Level::At).ok()?;
-        let asked = at.towards(&CONN_OUT_SENT, store).ok()? + at.of(store).sum(&TCP_PASSIVE_OPENS).unwrap_or(0.0);
-        let in_use = in_use_all_along(&at.of(store)).ok()?;
-        Some(asked < FEW * answered_per_s(&at, &[503]) && in_use < FEW * held(hop, store).ok()?.value)
+    let few = || -> Result<bool, Gap> {
+        let at = hop.at(Level::At)?;
+        let asked = at.towards(&CONN_OUT_SENT, store)? + at.of(store).sum(&TCP_PASSIVE_OPENS).unwrap_or(0.0);
+        let in_use = in_use_all_along(&at.of(store))?;
+        Ok(asked < FEW * answered_per_s(&at, &[503]) && in_use < FEW * held(hop, store)?.value)
     };
-    keeps_data(store) && few() == Some(true)
+    few().unwrap_or(false)
 }
 
 /// Refusals per second.
