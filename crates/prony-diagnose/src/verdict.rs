@@ -54,6 +54,15 @@ pub fn diagnose(run: &Run) -> Diagnosis {
     } else if let Some(evidence) = rate_is_held(run) {
         diagnosis.verdict = none(run, "the asked rate is held", &evidence);
         diagnosis.evidence = evidence;
+        if let Some(most) = survey.standing.iter().find(|s| takes_the_time(s)) {
+            diagnosis.verdict.summary += &format!(
+                " Requests wait most for this: {} at {}, {:.0} % of their time; with an objective (`[slo]`) that they miss it is the verdict.",
+                most.cause.title,
+                most.hop.name,
+                most.finding.score * 100.0
+            );
+            diagnosis.evidence.extend(most.finding.evidence.clone());
+        }
     } else if let Some(named) = survey.standing.iter().position(|s| !says_little(s)) {
         let (top, others) = (&survey.standing[named], &survey.standing[named + 1..]);
         diagnosis.verdict = verdict_of(top, others);
@@ -147,6 +156,7 @@ fn survey(run: &Run) -> Survey<'_> {
         survey.standing.append(&mut found);
     }
     follow_interventions(run, &mut survey);
+    leave_to_who_tells_why(&mut survey);
     survey.standing.sort_by(|a, b| {
         // Faults before honest limits, and before faults that hardly explain anything. Among faults the share explained decides, and
         // among equals what the interventions showed; among honest limits that comes first.
@@ -163,6 +173,31 @@ fn survey(run: &Run) -> Survey<'_> {
         raise_to_what_mending_brought(top);
     }
     survey
+}
+
+/// A finding that tells only where time passes goes, if a fault of the same host tells why.
+fn leave_to_who_tells_why(survey: &mut Survey<'_>) {
+    /// Part of what it explains that the other must. A guess.
+    const HALF: f64 = 0.5;
+    let is_why = |s: &&Standing<'_>| s.cause.kind == Kind::Fault && !s.finding.only_where;
+    let whys = survey.standing.iter().filter(is_why).map(|s| (s.cause.title, s.hop.name, s.finding.score));
+    let whys: Vec<_> = whys.collect();
+    let excluded = &mut survey.excluded;
+    survey.standing.retain(|s| {
+        let tells = |&&(_, hop, score): &&(_, _, f64)| hop == s.hop.name && score >= HALF * s.finding.score;
+        let why = s.finding.only_where.then(|| whys.iter().find(tells)).flatten();
+        let because = why.map(|(title, hop, _)| format!("{title} tells why requests stay at {hop}"));
+        excluded.extend(because.into_iter().map(|because| Excluded { cause: s.cause.id.to_string(), because }));
+        why.is_none()
+    });
+}
+
+/// A fault that takes most of the time of requests, where nobody said how long they may take.
+fn takes_the_time(s: &Standing<'_>) -> bool {
+    /// Share of their time. Definition.
+    const MOST: f64 = 0.5;
+    let has_objective = s.hop.run.stack.slo.as_ref().is_some_and(|slo| slo.p50.is_some() || slo.p99.is_some());
+    !has_objective && s.cause.kind == Kind::Fault && s.finding.score >= MOST
 }
 
 /// What is named explains at least what its remedy took away. Only when it is named: a remedy that several causes share ranks none of them.

@@ -56,6 +56,8 @@ export const phrases: Phrases = [
   ["{} % of the requests fail", "{} % 的请求失败"],
   ["a wait outside the stack that no socket shows", "套接字看不到的、系统之外的等待"],
   ["What would show the same was not read: {}", "能显示同样现象的事实未能读取：{}"],
+  ["Requests wait most for this: {} at {}, {} % of their time", "请求等待最多的是：{2} 的 {1}，占其时间的 {3} %"],
+  ["with an objective (`[slo]`) that they miss it is the verdict", "若设有未达到的目标（`[slo]`），它即为结论"],
   ["Inconclusive: {}", "无法判定：{}"],
   ["Nothing limits at this load, {}: the busiest CPUs are those of {}, {} % busy", "在此负载下没有瓶颈，{}：最忙的 CPU 在 {}，忙碌 {} %"],
   ["Nothing limits at this load, {}", "在此负载下没有瓶颈，{}"],

@@ -22,6 +22,8 @@
 //! or further on (a pool, a database): then twice the connections bring no more throughput at equal speed of the CPUs, while a mere
 //! wait lets them.
 //!
+//! Where another fault of the same host explains half of the wait or more, that tells why, and is named instead.
+//!
 //! ## Fix
 //! Mend or cache the wait; more requests at once where nothing is saturated.
 //!
@@ -151,6 +153,7 @@ fn finding(hop: &Hop<'_>, few: bool, wait: Fact, busy: Fact, share: f64) -> Resu
         .rising(hop.fact("in flight at the hop", "", |r| r.staying()))
         .tested_by(Dose::Concurrency);
     finding.adds_up = true;
+    finding.only_where = true;
     finding.fires()
 }
 

@@ -3,8 +3,9 @@
 use super::*;
 use crate::plan_interventions;
 use crate::testing::Lab;
-use prony_model::InterventionKind;
-use prony_model::metric::{CONN_IN_UNREAD, CONN_OUT_WAITING, PROC_THREADS, TCP_PASSIVE_OPENS};
+use prony_model::metric::{CONN_IN_BUSY, CONN_IN_UNREAD, CONN_OUT_WAITING, PG_WAITS, PROC_THREADS, TCP_PASSIVE_OPENS};
+use prony_model::stack::Slo;
+use prony_model::{InterventionKind, Nanos};
 
 fn named(lab: &Lab) -> String {
     let verdict = diagnose(&lab.run()).verdict;
@@ -79,4 +80,41 @@ fn nobody_is_sure_while_what_looks_the_same_is_in_the_dark() {
     assert!(verdict.grounded && verdict.confidence == Confidence::Medium, "{verdict:#?}");
     let unseen = " What would show the same was not read: sessions that wait for locks or the disk in the database.";
     assert!(verdict.summary.ends_with(unseen), "{}", verdict.summary);
+}
+
+#[test]
+fn at_a_rate_that_is_held_it_is_said_what_requests_wait_for() {
+    // 100 requests/s, 8 of them in flight: 7 at the database, which sleeps in 6 and waits for a lock in some.
+    let asked = |waiting: f64| {
+        let lab =
+            Lab { rate: Some(100.0), x: [50.0, 100.0, 150.0], r_us: [80_000.0; 3], ..Lab::chain().queueing(100.0) };
+        let lab = lab.gauge("app", &CONN_OUT_WAITING, "10.77.0.30:5432", 7.0).statements(200.0);
+        let lab = lab.gauge("app", &CONN_IN_BUSY, "80", 7.5).gauge("gw", &CONN_IN_BUSY, "80", 8.0);
+        let lab = lab.gauge("db", &CONN_IN_BUSY, "5432", 7.0);
+        lab.sessions([3.0, 6.0, 6.0], "Timeout:PgSleep").gauge("db", &PG_WAITS, "Lock:relation", waiting)
+    };
+    let verdict = |waiting: f64, slo: Slo| {
+        let mut run = asked(waiting).run();
+        run.stack.slo = Some(slo);
+        diagnose(&run).verdict
+    };
+    let says = |waiting: f64| verdict(waiting, Slo::default()).summary;
+    assert!(
+        says(6.0).contains("Requests wait most for this: row lock contention at db, 75 % of their time"),
+        "{}",
+        says(6.0)
+    );
+    assert!(
+        says(1.0).contains("Requests wait most for this: slow upstream at db"),
+        "it tells too little: {}",
+        says(1.0)
+    );
+    assert!(says(4.5).contains("row lock contention at db, 56 %"), "it tells why: {}", says(4.5));
+    let p99 = |ms: u64| Slo { p99: Some(Nanos::from_millis(ms)), ..Slo::default() };
+    let met = verdict(6.0, p99(300));
+    assert!(met.cause == "none" && !met.summary.contains("wait most"), "{}", met.summary);
+    let missed = verdict(6.0, p99(20));
+    assert_eq!((missed.cause.as_str(), missed.hop.as_str()), ("row-lock-contention", "db"));
+    let busy = Lab { rate: Some(100.0), x: [50.0, 100.0, 150.0], ..Lab::chain().queueing(100.0) };
+    assert!(!diagnose(&busy.run()).verdict.summary.contains("wait most"));
 }
