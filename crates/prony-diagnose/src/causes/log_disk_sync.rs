@@ -34,7 +34,7 @@ use crate::cause::{
 use crate::facts::{Fact, Hop};
 use prony_model::metric::{DISK_BUSY, DISK_FLUSHES, LOOK_WAIT, PSI_IO_SOME};
 use prony_model::stack::{Role, Software};
-use prony_model::{Gap, Knob, KnobId};
+use prony_model::{Gap, Knob, KnobId, Level};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "log-disk-sync",
@@ -65,7 +65,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&asleep, ASLEEP, "guess", "workers do not wait for a disk");
     }
     let held_back = hop.look(&LOOK_WAIT, HELD_BACK).unwrap_or(0.0);
-    let is_full = || hop.fact("disk.busy of the busiest disk", "share", busiest).is_ok_and(|b| b.value >= FULL_DISK);
+    let is_full = || hop.at(Level::At).and_then(|at| busiest(&at)).is_ok_and(|busy| busy >= FULL_DISK);
     if held_back >= ASLEEP && !is_full() {
         return writers_held_back(hop, asleep);
     }

@@ -104,7 +104,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let timed = if a_cpu_is_full(hop) { 0.0 } else { on_the_links_of(hop) };
     let share = (wait_s / hop.at(Level::At)?.in_flight()?).max(timed).min(1.0);
     let claim = format!("{:.2} % of the segments of {} are sent again", loss.value * 100.0, sender.name);
-    let (dose, filtered) = (dose(hop, &loss), filtered(hop, &sender));
+    let dose = dose(hop, &loss);
     let mut finding = Finding::new(loss, LOSS, ORIGIN, &claim, share)
         .and(hop.summary(&TCP_TIMEOUTS), "retransmission timeouts per second");
     for caller in callers {
@@ -116,7 +116,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if let Some(peer) = worst_peer(hop) {
         finding = finding.and(Ok(peer), "most of what it sends again goes to one peer");
     }
-    mending(finding.rising(sender.summary(&TCP_RETRANSMITS)), hop, filtered)
+    mending(finding.rising(sender.summary(&TCP_RETRANSMITS)), hop, &sender)
         .gaining(Some(gain_of_share(share, gain_until_full(hop))))
         .tested_by(dose)
         .fires()
@@ -132,12 +132,12 @@ fn openings_lost(hop: &Hop<'_>, opener: &Hop<'_>, lost: Fact) -> Result<Judgemen
     }
     let claim =
         format!("{:.2} % of the connections that {} opens are asked for again", lost.value * 100.0, opener.name);
-    let (dose, filtered) = (dose(hop, &lost), filtered(hop, opener));
+    let dose = dose(hop, &lost);
     let finding = Finding::new(lost, LOSS, ORIGIN, &claim, share)
         .and(hop.summary(&TCP_LISTEN_DROPS), "connections that it refuses itself, per second")
         .and(opener.fact("conn.connecting", "", |r| r.sum(&CONN_CONNECTING)), "connections that wait for an answer")
         .rising(opener.summary(&TCP_SYN_RETRANSMITS));
-    mending(finding, hop, filtered).gaining(Some(gain_of_share(share, gain_until_full(hop)))).tested_by(dose).fires()
+    mending(finding, hop, opener).gaining(Some(gain_of_share(share, gain_until_full(hop)))).tested_by(dose).fires()
 }
 
 /// No link is made to lose more. But requests that wait for what was lost hold connections and nothing else, so with more
@@ -221,8 +221,8 @@ fn who_sends_to<'a>(hop: &Hop<'a>, metric: &Metric) -> impl Iterator<Item = Hop<
 }
 
 /// What is to be done: where the hop's own packet filter drops as many, its rules are the place to look.
-fn mending(finding: Finding, hop: &Hop<'_>, filtered: Option<Fact>) -> Finding {
-    match filtered {
+fn mending(finding: Finding, hop: &Hop<'_>, sender: &Hop<'_>) -> Finding {
+    match filtered(hop, sender) {
         Some(filtered) => finding.and(Ok(filtered), "its own packet filter drops as many").mend(
             format!("find the rule of {} that drops them: `nft list ruleset`, `iptables-save -c`", hop.name),
             None,

@@ -219,20 +219,18 @@ fn passed_on(hop: &Hop<'_>) -> Option<f64> {
     if callees.is_empty() {
         return Some(0.0);
     }
-    let of_sockets = hop.at(Level::At).ok().and_then(|at| {
-        let sent = callees.iter().map(|callee| at.towards(&CONN_OUT_SENT, callee).ok());
-        Some(sent.sum::<Option<f64>>()? / at.throughput().ok()?)
-    });
+    let per_request = |of: &dyn Fn(&Reader<'_>, &Hop<'_>) -> Option<f64>| {
+        let at = hop.at(Level::At).ok()?;
+        Some(callees.iter().map(|callee| of(&at, callee)).sum::<Option<f64>>()? / at.throughput().ok()?)
+    };
+    let of_sockets = per_request(&|at, callee| at.towards(&CONN_OUT_SENT, callee).ok());
+    let of_openings = per_request(&|at, callee| at.of(callee).sum(&TCP_PASSIVE_OPENS).ok());
     let seen = |metric, counts: &dyn Fn(&str) -> bool| -> f64 {
         let items = hop.items(metric).into_iter().filter(|item| counts(item));
         items.filter_map(|item| hop.look(metric, item).ok()).sum()
     };
     let come = seen(&SPLIT_REQUESTS, &|_| true);
     let of_look = (come > 0.0).then(|| seen(&SPLIT_CALLS, &|peer| callees.iter().any(|c| c.is_at(peer))) / come);
-    let of_openings = hop.at(Level::At).ok().and_then(|at| {
-        let opened = callees.iter().map(|callee| at.of(callee).sum(&TCP_PASSIVE_OPENS).ok());
-        Some(opened.sum::<Option<f64>>()? / at.throughput().ok()?)
-    });
     // Both miss some: sockets that end between two looks, requests that come several at once. Each connection brings one at least.
     let passed = of_sockets.into_iter().chain(of_look).reduce(f64::max)?;
     Some(passed.max(of_openings.unwrap_or(0.0)))
