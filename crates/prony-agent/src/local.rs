@@ -87,9 +87,9 @@ impl Agent for LocalAgent {
                 let mut watch = Watch::new(&desk.name, &desk.host, roots);
                 let mut told = BTreeSet::new();
                 while !stopped.load(Ordering::Relaxed) {
-                    let sample = watch.sample(sys::monotonic_ns());
+                    let samples = watch.samples(sys::monotonic_ns()).into_iter().map(Seen::Sample);
                     let news = watch.gaps().into_iter().filter(|gap| told.insert(gap.fact.clone())).map(Seen::Gap);
-                    if std::iter::once(Seen::Sample(sample)).chain(news).any(|s| seen.send(s).is_err()) {
+                    if samples.chain(news).any(|s| seen.send(s).is_err()) {
                         break;
                     }
                     std::thread::sleep(interval);

@@ -1,32 +1,51 @@
 //! What the readers of one host fill: a sample, and the gaps beside it. Decides nothing.
 //!
-//! Invariant: one gap for each fact, the first reason stays; the number of gaps is bounded by the catalogue.
+//! Invariant: one gap for each fact, the first reason stays; the number of gaps is bounded by the catalogue. A value stands in a
+//! sample whose moment is at most [`LATE`] before its reading began, if the reader said when that was.
 
 use crate::fact_file::FactFile;
 use prony_model::{Gap, Metric, Sample};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+/// A reader that begins so long after the sample's moment puts into a sample of its own. Computed: 1 % of a trial of 1 s, about as long
+/// as the trials of a pair.
+pub(crate) const LATE: Duration = Duration::from_millis(10);
 
 /// A sample under construction.
 #[derive(Debug)]
 pub(crate) struct Facts {
     sample: Sample,
+    /// When the sample was begun, and its moment then.
+    begun: (Instant, u64),
+    /// What was read earlier, before a reader was held up.
+    earlier: Vec<Sample>,
     gaps: BTreeMap<String, Gap>,
 }
 
 impl Facts {
     pub(crate) fn new(host: &str, at_ns: u64) -> Self {
-        Self { sample: Sample { host: host.to_string(), at_ns, values: Vec::new() }, gaps: BTreeMap::new() }
+        Self {
+            sample: Sample { host: host.to_string(), at_ns, values: Vec::new() },
+            begun: (Instant::now(), at_ns),
+            earlier: Vec::new(),
+            gaps: BTreeMap::new(),
+        }
     }
 
     pub(crate) fn put(&mut self, metric: &Metric, item: &str, value: f64) {
         self.sample.push(metric, item, value);
     }
 
+    fn values(&self) -> impl Iterator<Item = &(String, String, f64)> {
+        self.earlier.iter().chain([&self.sample]).flat_map(|sample| &sample.values)
+    }
+
     /// Whether the sample holds a value of it.
     pub(crate) fn has(&self, metric: &Metric) -> bool {
-        self.sample.values.iter().any(|(m, _, _)| m == metric.name)
+        self.values().any(|(m, _, _)| m == metric.name)
     }
 
     /// Puts a value that a file should hold; when it does not, that is a gap.
@@ -72,16 +91,37 @@ impl Facts {
         }
     }
 
-    /// Hands the sample out and begins another.
-    pub(crate) fn take_sample(&mut self, next_at_ns: u64) -> Sample {
-        let room = self.sample.values.len();
-        let next = Sample { host: self.sample.host.clone(), at_ns: next_at_ns, values: Vec::with_capacity(room) };
-        std::mem::replace(&mut self.sample, next)
-    }
-
     pub(crate) fn begin(&mut self, at_ns: u64) {
+        self.begun = (Instant::now(), at_ns);
+        self.earlier.clear();
         self.sample.at_ns = at_ns;
         self.sample.values.clear();
+    }
+
+    /// What is put from here on is read now. If those before were held up, by a lock of the kernel or for want of a CPU, that is another
+    /// moment, and counters of two moments are not of one sample.
+    pub(crate) fn now(&mut self) {
+        let (begun, at_ns) = self.begun;
+        let now_ns = at_ns + begun.elapsed().as_nanos() as u64;
+        if now_ns - self.sample.at_ns < LATE.as_nanos() as u64 {
+            return;
+        }
+        let room = self.sample.values.len();
+        let next = Sample { host: self.sample.host.clone(), at_ns: now_ns, values: Vec::with_capacity(room) };
+        let before = std::mem::replace(&mut self.sample, next);
+        if !before.values.is_empty() {
+            self.earlier.push(before);
+        }
+    }
+
+    /// Hands out what was read: mostly one sample, in order of time.
+    pub(crate) fn take_samples(&mut self) -> Vec<Sample> {
+        let room = self.sample.values.len();
+        let next =
+            Sample { host: self.sample.host.clone(), at_ns: self.sample.at_ns, values: Vec::with_capacity(room) };
+        let mut samples = std::mem::take(&mut self.earlier);
+        samples.push(std::mem::replace(&mut self.sample, next));
+        samples
     }
 
     /// The host, and the moment of the sample.
@@ -99,7 +139,7 @@ impl Facts {
 
     #[cfg(test)]
     pub(crate) fn value(&self, metric: &Metric, item: &str) -> Option<f64> {
-        self.sample.values.iter().find(|(m, i, _)| m == metric.name && i == item).map(|(_, _, v)| *v)
+        self.values().find(|(m, i, _)| m == metric.name && i == item).map(|(_, _, v)| *v)
     }
 
     /// What a reader puts when it is given a text.
@@ -114,12 +154,43 @@ impl Facts {
     #[cfg(test)]
     pub(crate) fn listing(&self) -> String {
         let mut text = String::new();
-        for (metric, item, value) in &self.sample.values {
+        for (metric, item, value) in self.values() {
             text += &format!("{metric} [{item}] {value}\n");
         }
         for gap in self.gaps.values() {
             text += &format!("gap {}: {}\n", gap.fact, gap.reason);
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_model::metric::{CPU_IDLE, PROC_USER, SELF_CPU};
+
+    #[test]
+    fn what_was_read_after_a_stall_has_the_moment_after_it() {
+        let mut facts = Facts::new("lb", 0);
+        facts.begin(7_000);
+        facts.put(&CPU_IDLE, "0", 1.0);
+        std::thread::sleep(2 * LATE);
+        facts.now();
+        facts.put(&PROC_USER, "12", 2.0);
+        assert!(facts.has(&CPU_IDLE) && facts.has(&PROC_USER), "both were read");
+        let samples = facts.take_samples();
+        let [before, after] = &samples[..] else { panic!("{samples:?}") };
+        assert_eq!((before.at_ns, before.values[0].0.as_str()), (7_000, CPU_IDLE.name));
+        assert!(after.at_ns >= 7_000 + 2 * LATE.as_nanos() as u64 && after.host == "lb", "{after:?}");
+        assert_eq!(after.values[0].0, PROC_USER.name);
+        facts.begin(9_000_000_000);
+        std::thread::sleep(2 * LATE);
+        facts.now();
+        facts.put(&SELF_CPU, "", 3.0);
+        let samples = facts.take_samples();
+        assert!(
+            samples.len() == 1 && samples[0].at_ns > 9_000_000_000,
+            "nothing was read before the stall: {samples:?}"
+        );
     }
 }

@@ -55,7 +55,8 @@ impl Network {
         }
     }
 
-    pub(crate) fn read(&mut self, facts: &mut Facts, page: &mut Vec<u8>, at_ns: u64) {
+    /// Counters.
+    pub(crate) fn read(&mut self, facts: &mut Facts, page: &mut Vec<u8>) {
         if let Some(text) = facts.text(&mut self.snmp, page, "tcp") {
             put_table(facts, &text, "Tcp:", TCP, "/proc/net/snmp");
             put_table(facts, &text, "Udp:", UDP, "/proc/net/snmp");
@@ -69,6 +70,11 @@ impl Network {
         if let Some(text) = facts.text(&mut self.dev, page, "if") {
             put_interfaces(facts, &text);
         }
+    }
+
+    /// Settings and tables, when they are due. What netlink and ethtool tell waits for the kernel's lock of all network settings
+    /// (`rtnl_lock`): seen here for 1.8 s while namespaces ended.
+    pub(crate) fn read_slow(&mut self, facts: &mut Facts, page: &mut Vec<u8>, at_ns: u64) {
         if self.slow.due(at_ns) {
             self.slow.ran(at_ns, 0);
             if let Some(text) = facts.text(&mut self.port_range, page, m::PORT_RANGE.name) {

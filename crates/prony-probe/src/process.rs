@@ -91,6 +91,7 @@ impl Processes {
             self.slow.ran(at_ns, 0);
         }
         self.followed.retain(|_, process| {
+            facts.now();
             let lives = process.read(facts, page, self.ticks_per_s, self.page_bytes, slow);
             if lives && slow {
                 process.read_slow(facts, page, &self.roots);

@@ -69,6 +69,7 @@ impl Qdiscs {
         Ok(kinds)
     }
 
+    /// Like all that netlink tells of interfaces it waits for the kernel's lock of network settings, so the moment is that of the answer.
     pub(crate) fn read(&mut self, facts: &mut Facts) {
         let mut seen = match self.dump() {
             Ok(seen) => seen,
@@ -79,6 +80,7 @@ impl Qdiscs {
         if unnamed && let Err(e) = self.read_names() {
             return facts.miss("qdisc", format_args!("netlink RTM_GETLINK: {e}"));
         }
+        facts.now();
         put(facts, &seen, &self.names);
     }
 }

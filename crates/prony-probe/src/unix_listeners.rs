@@ -112,7 +112,7 @@ mod tests {
             facts.begin(0);
             UnixListeners::new().read(&mut facts, 0);
             let path = path.to_str().unwrap();
-            let sample = facts.take_sample(0);
+            let sample = facts.take_samples().remove(0);
             let one = |name| sample.values.iter().find(|v| v.0 == name && v.1 == path).map(|v| v.2);
             (one(m::UNIX_QUEUE.name), one(m::UNIX_BACKLOG.name).is_some_and(|backlog| backlog >= 3.0))
         };

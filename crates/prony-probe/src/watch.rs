@@ -1,7 +1,7 @@
 //! The readers of one host put together: a sample whenever the caller asks, dear facts at most once per second.
 //!
-//! Reads no clock: time comes from the caller. Invariant: what a sample costs in CPU time stands in the sample
-//! (`self.cpu`).
+//! Time comes from the caller; only how long its readers were held up does it see itself. Invariant: what a sample costs in CPU time
+//! stands in the sample (`self.cpu`).
 
 use crate::aside::Aside;
 use crate::cadence::Cadence;
@@ -81,19 +81,24 @@ impl Watch {
     /// Reads the host now. `at_ns` is the time on the session's clock, in nanoseconds since the start of the run; it
     /// decides which dear facts are due. Takes well under a millisecond of CPU time, and up to 200 ms of wall time
     /// when a status page does not answer.
-    pub fn sample(&mut self, at_ns: u64) -> Sample {
+    ///
+    /// Mostly one sample. Where a reader was held up, what was read after it stands in another, with the moment at which that was.
+    pub fn samples(&mut self, at_ns: u64) -> Vec<Sample> {
         let started = sys::thread_cpu_ns();
         let (facts, page) = (&mut self.facts, &mut self.page);
         facts.begin(at_ns);
-        // What moves fastest stands together and first; the status page may wait, so it comes last.
-        if let Some((sockets, unix_listeners, qdiscs)) = &mut self.sockets {
+        // What moves fastest stands together and first; what may wait for others comes last: queues and settings of interfaces
+        // for a lock that the kernel holds while any namespace ends, the status page for the server.
+        if let Some((sockets, unix_listeners, _)) = &mut self.sockets {
             sockets.read(facts, at_ns);
             unix_listeners.read(facts, at_ns);
-            qdiscs.read(facts);
         }
+        facts.now();
         self.machine.read(facts, page, at_ns);
-        self.network.read(facts, page, at_ns);
+        facts.now();
+        self.network.read(facts, page);
         self.processes.read(facts, page, at_ns);
+        facts.now();
         if let Some(first) = self.processes.pids().next() {
             self.cgroup.read(facts, page, first, at_ns);
         }
@@ -105,6 +110,11 @@ impl Watch {
         if let Some(log) = &mut self.error_log {
             log.read(facts, page, slow);
         }
+        if let Some((_, _, qdiscs)) = &mut self.sockets {
+            qdiscs.read(facts);
+        }
+        facts.now();
+        self.network.read_slow(facts, page, at_ns);
         if let Some(status) = &mut self.status {
             status.read(facts, at_ns);
         }
@@ -112,9 +122,17 @@ impl Watch {
             self.own_cpu_ns += server.read(facts, at_ns);
         }
         self.own_cpu_ns += sys::thread_cpu_ns().saturating_sub(started);
+        facts.now();
         let yardstick_ns = self.yardstick.as_ref().map_or(0, |yardstick| yardstick.read(facts));
         facts.put(&SELF_CPU, "", (self.own_cpu_ns + yardstick_ns) as f64 / 1e9);
-        facts.take_sample(at_ns)
+        facts.take_samples()
+    }
+
+    /// The same as one sample of that moment, for who compares two that are far apart.
+    pub fn sample(&mut self, at_ns: u64) -> Sample {
+        let host = self.facts.whose().0;
+        let values = self.samples(at_ns).into_iter().flat_map(|sample| sample.values).collect();
+        Sample { host, at_ns, values }
     }
 
     /// What could not be read so far: one gap for each fact, with the first reason seen.

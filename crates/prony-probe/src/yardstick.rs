@@ -144,7 +144,7 @@ mod tests {
         let told = loop {
             facts.begin(0);
             let cost_ns = first.read(&mut facts);
-            let sample = facts.take_sample(0);
+            let sample = facts.take_samples().remove(0);
             let sum = |metric| sample.values.iter().filter(|v| v.0 == metric).map(|v| v.2).sum::<f64>();
             if sum(YARDSTICK_PIECES.name) >= 3.0 {
                 break (sum(YARDSTICK_PIECES.name), sum(YARDSTICK_TIME.name), cost_ns);

@@ -41,6 +41,34 @@ fn a_recorded_proxy_is_read_whole() {
 }
 
 #[test]
+fn a_reader_that_is_held_up_does_not_date_what_comes_after_it() {
+    let (host, recorded) = proxy();
+    let tree = tempfile::tempdir().unwrap();
+    let roots = Roots { proc: tree.path().to_path_buf(), ..recorded.clone() };
+    std::fs::create_dir(roots.proc.join("net")).unwrap();
+    for file in ["stat", "net/snmp"] {
+        std::os::unix::fs::symlink(recorded.proc.join(file), roots.proc.join(file)).unwrap();
+    }
+    // Who opens a pipe waits for one who writes into it.
+    let pipe = roots.proc.join("net/softnet_stat");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut watch = Watch::new("lb", &host, roots);
+    let samples = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
+        });
+        watch.samples(7)
+    });
+    let moment = |metric: &str| {
+        let holds = |sample: &&Sample| sample.values.iter().any(|(m, _, _)| m == metric);
+        samples.iter().find(holds).unwrap().at_ns
+    };
+    let (before_ns, after_ns) = (moment("cpu.idle"), moment("tcp.active_opens"));
+    assert!(after_ns >= before_ns + 10_000_000, "{before_ns} ns, {after_ns} ns");
+}
+
+#[test]
 fn processes_are_found_by_group_and_by_pid() {
     let (mut host, roots) = proxy();
     let pids = processes(&host, &roots).unwrap();
