@@ -106,21 +106,24 @@ impl Facts {
         if now_ns - self.sample.at_ns < LATE.as_nanos() as u64 {
             return;
         }
-        let room = self.sample.values.len();
-        let next = Sample { host: self.sample.host.clone(), at_ns: now_ns, values: Vec::with_capacity(room) };
-        let before = std::mem::replace(&mut self.sample, next);
+        let before = self.begin_another(now_ns);
         if !before.values.is_empty() {
             self.earlier.push(before);
         }
     }
 
+    /// Gives the sample under construction, and begins the next with room for as much.
+    fn begin_another(&mut self, at_ns: u64) -> Sample {
+        let values = Vec::with_capacity(self.sample.values.len());
+        let next = Sample { host: self.sample.host.clone(), at_ns, values };
+        std::mem::replace(&mut self.sample, next)
+    }
+
     /// Hands out what was read: mostly one sample, in order of time.
     pub(crate) fn take_samples(&mut self) -> Vec<Sample> {
-        let room = self.sample.values.len();
-        let next =
-            Sample { host: self.sample.host.clone(), at_ns: self.sample.at_ns, values: Vec::with_capacity(room) };
+        let last = self.begin_another(self.sample.at_ns);
         let mut samples = std::mem::take(&mut self.earlier);
-        samples.push(std::mem::replace(&mut self.sample, next));
+        samples.push(last);
         samples
     }
 

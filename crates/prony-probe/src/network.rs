@@ -73,7 +73,7 @@ impl Network {
     }
 
     /// Settings and tables, when they are due. What netlink and ethtool tell waits for the kernel's lock of all network settings
-    /// (`rtnl_lock`): seen here for 1.8 s while namespaces ended.
+    /// (`rtnl_lock`): seen here for 1.8 s, at all hosts of a machine at once.
     pub(crate) fn read_slow(&mut self, facts: &mut Facts, page: &mut Vec<u8>, at_ns: u64) {
         if self.slow.due(at_ns) {
             self.slow.ran(at_ns, 0);

@@ -88,7 +88,7 @@ impl Watch {
         let (facts, page) = (&mut self.facts, &mut self.page);
         facts.begin(at_ns);
         // What moves fastest stands together and first; what may wait for others comes last: queues and settings of interfaces
-        // for a lock that the kernel holds while any namespace ends, the status page for the server.
+        // for the kernel's lock of network settings, the status page for the server.
         if let Some((sockets, unix_listeners, _)) = &mut self.sockets {
             sockets.read(facts, at_ns);
             unix_listeners.read(facts, at_ns);
