@@ -48,8 +48,8 @@ impl AgentError {
 /// What a watch sends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
-    /// Facts of one moment.
-    Sample(Sample),
+    /// What one reading of the host showed, in order of time: mostly one sample, more where a reader was held up. Never empty.
+    Samples(Vec<Sample>),
     /// A fact that cannot be read; each is told once.
     Gap(Gap),
 }

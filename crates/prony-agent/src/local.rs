@@ -87,9 +87,9 @@ impl Agent for LocalAgent {
                 let mut watch = Watch::new(&desk.name, &desk.host, roots);
                 let mut told = BTreeSet::new();
                 while !stopped.load(Ordering::Relaxed) {
-                    let samples = watch.samples(sys::monotonic_ns()).into_iter().map(Seen::Sample);
+                    let samples = Seen::Samples(watch.samples(sys::monotonic_ns()));
                     let news = watch.gaps().into_iter().filter(|gap| told.insert(gap.fact.clone())).map(Seen::Gap);
-                    if samples.chain(news).any(|s| seen.send(s).is_err()) {
+                    if std::iter::once(samples).chain(news).any(|s| seen.send(s).is_err()) {
                         break;
                     }
                     std::thread::sleep(interval);
@@ -154,10 +154,10 @@ mod tests {
         let (sender, seen) = channel();
         agent.start_watch(100.0, sender);
         let first = seen.iter().find_map(|seen| match seen {
-            Seen::Sample(sample) => Some(sample),
+            Seen::Samples(samples) => Some(samples),
             Seen::Gap(_) => None,
         });
-        assert_eq!(first.unwrap().host, "lb");
+        assert_eq!(first.unwrap()[0].host, "lb");
         agent.stop_watch();
         seen.iter().for_each(drop); // This ends only because the watch has ended.
     }

@@ -157,7 +157,8 @@ impl Trials {
     fn take_in(&mut self, seen: &Receiver<Seen>, flushed: &mut Instant) -> Result<(), Box<dyn Error>> {
         let mut any = false;
         for seen in seen.try_iter() {
-            if let Seen::Sample(sample) = seen {
+            let Seen::Samples(samples) = seen else { continue };
+            for sample in samples {
                 self.series.add(&sample);
                 self.writer.sample(&sample);
                 self.samples += 1;

@@ -232,10 +232,12 @@ impl<'a> Driver<'a> {
         let seen: Vec<Seen> = self.seen.iter().flat_map(|receiver| receiver.try_iter()).collect();
         for seen in seen {
             match seen {
-                Seen::Sample(mut sample) => {
-                    sample.at_ns = self.session_ns(&sample.host, sample.at_ns);
-                    self.session.observe(&sample);
-                    self.write_sample(&sample);
+                Seen::Samples(samples) => {
+                    for mut sample in samples {
+                        sample.at_ns = self.session_ns(&sample.host, sample.at_ns);
+                        self.session.observe(&sample);
+                        self.write_sample(&sample);
+                    }
                 }
                 Seen::Gap(gap) => self.session.miss(gap),
             }

@@ -50,10 +50,11 @@ impl WatchScreen {
         Self { title: title.to_string(), look, hosts, gaps: BTreeSet::new() }
     }
 
-    /// Takes in what a host showed. Gives the host when its rates are known.
-    pub fn see(&mut self, sample: &Sample) -> Option<&Watched> {
-        let host = self.hosts.iter_mut().find(|host| host.name() == sample.host)?;
-        host.see(sample);
+    /// Takes in what one reading of a host showed, in order of time. Gives the host when its rates are known.
+    pub fn see(&mut self, samples: &[Sample]) -> Option<&Watched> {
+        let last = samples.last()?;
+        let host = self.hosts.iter_mut().find(|host| host.name() == last.host)?;
+        host.see(samples, last.at_ns);
         host.is_known().then_some(&*host)
     }
 

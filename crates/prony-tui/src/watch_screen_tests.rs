@@ -5,6 +5,7 @@ use expect_test::{Expect, expect};
 use prony_model::metric::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use std::collections::BTreeMap;
 
 const STACK: &str = "entry = \"http://10.0.0.2/\"\n[host.client]\nrole = \"generator\"\ncpus = \"1\"\n[host.lb]\nrole = \"proxy\"\n\
                      calls = [\"s1\"]\n[host.s1]\ncpus = \"1\"\n";
@@ -59,7 +60,7 @@ fn screen(blocks: bool, seconds: u64) -> WatchScreen {
     let mut screen = WatchScreen::new("stack.toml", &Stack::parse("stack.toml", STACK).unwrap(), look(blocks));
     for second in 0..seconds {
         for host in ["client", "lb", "s1"] {
-            screen.see(&sample(host, second));
+            screen.see(&[sample(host, second)]);
         }
     }
     screen
@@ -118,7 +119,7 @@ fn locks_that_sessions_wait_for_are_told_by_kind() {
         let mut sample = Sample { host: "db".to_string(), at_ns: second * 1_000_000_000, values: Vec::new() };
         awaited.iter().for_each(|(kind, count)| sample.push(&PG_LOCKS_AWAITED, *kind, *count));
         sample.push(&PG_DEADLOCKS, "", deadlocks);
-        host.see(&sample);
+        host.see(&[sample], second * 1_000_000_000);
         locks(&host)
     };
     see(0, &[], 0.0);
@@ -208,7 +209,7 @@ fn a_host_is_one_plain_line() {
     let lines: Vec<String> = ["lb", "s1"]
         .into_iter()
         .map(|host| {
-            screen.see(&sample(host, 1));
+            screen.see(&[sample(host, 1)]);
             screen.line(screen.host(host).unwrap())
         })
         .collect();
@@ -220,7 +221,7 @@ fn a_host_is_one_plain_line() {
 #[test]
 fn programs_get_base_units_and_nothing_that_was_not_read() {
     let screen = screen(false, 2);
-    let facts = |host: usize| screen.hosts[host].facts().into_iter().collect::<std::collections::BTreeMap<_, _>>();
+    let facts = |host: usize| screen.hosts[host].facts().into_iter().collect::<BTreeMap<_, _>>();
     let (lb, s1) = (facts(0), facts(1));
     assert!((lb["cpu.busy"] - 0.675).abs() < 1e-9 && (s1["cpu.busy"] - 0.4).abs() < 1e-9, "s1 has CPU 1 alone");
     assert_eq!((lb["nginx.requests"], s1.get("nginx.requests"), s1["tcp.listen_overflows"]), (12_345.0, None, 37.0));
@@ -232,9 +233,25 @@ fn a_counter_that_fell_has_no_rate() {
     let mut screen = screen(false, 2);
     let mut restarted = sample("lb", 0);
     restarted.at_ns = 2_000_000_000;
-    screen.see(&restarted);
+    screen.see(&[restarted]);
     assert_eq!(screen.hosts[0].sum(&NGINX_REQUESTS), None);
     assert_eq!(screen.hosts[0].sum(&NGINX_ACTIVE), Some(129.0));
+}
+
+#[test]
+fn a_reading_that_was_held_up_is_one_reading() {
+    let held_up = |second: u64| {
+        let mut before = sample("lb", second);
+        let values = std::mem::take(&mut before.values);
+        let (cpu, rest) = values.into_iter().partition(|(metric, ..)| metric.starts_with("cpu."));
+        before.values = cpu;
+        [before.clone(), Sample { at_ns: before.at_ns + second * 500_000_000, values: rest, ..before }]
+    };
+    let mut screen = screen(false, 0);
+    assert!(screen.see(&held_up(0)).is_none(), "nothing has a rate yet");
+    let facts: BTreeMap<String, f64> = screen.see(&held_up(1)).expect("two readings").facts().into_iter().collect();
+    assert!((facts["cpu.busy"] - 0.675).abs() < 1e-9, "{facts:?}");
+    assert!((facts["nginx.requests"] - 12_345.0 / 1.5).abs() < 1e-6, "half a second later: {facts:?}");
 }
 
 #[test]
@@ -245,10 +262,10 @@ fn a_fact_that_is_read_less_often_stays_until_it_is_gone() {
         sample.values.retain(|(metric, ..)| metric != NGINX_REQUESTS.name);
         sample
     };
-    screen.see(&without(2));
+    screen.see(&[without(2)]);
     assert_eq!(screen.hosts[0].sum(&NGINX_REQUESTS), Some(12_345.0));
     for second in 3..6 {
-        screen.see(&without(second));
+        screen.see(&[without(second)]);
     }
     assert_eq!(screen.hosts[0].sum(&NGINX_REQUESTS), None);
 }

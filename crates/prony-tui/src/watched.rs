@@ -60,8 +60,8 @@ pub struct Watched {
     cpus: Option<CpuList>,
     /// By metric and item.
     read: BTreeMap<(String, String), Readings>,
-    /// Times of the last two samples.
-    samples_ns: [Option<u64>; 2],
+    /// Times of the last two readings of the host.
+    seen_ns: [Option<u64>; 2],
     /// Share of their time that threads waited for each kernel lock, by the last close look; none: nobody looked, or could.
     kernel_locks: Option<Vec<(String, f64)>>,
 }
@@ -109,24 +109,27 @@ impl Watched {
             name: name.to_string(),
             cpus: host.cpus.clone(),
             read: BTreeMap::new(),
-            samples_ns: [None, None],
+            seen_ns: [None, None],
             kernel_locks: None,
         }
     }
 
-    pub(crate) fn see(&mut self, sample: &Sample) {
-        for (metric, item, value) in &sample.values {
-            let now = Reading { at_ns: sample.at_ns, value: *value };
-            let key = (metric.clone(), item.clone());
-            let entry = self.read.entry(key).or_insert(Readings { before: None, now });
-            if entry.now.at_ns < now.at_ns {
-                (entry.before, entry.now) = (Some(entry.now), now);
+    /// Takes in the samples of one reading of the host, which ended at `at_ns`.
+    pub(crate) fn see(&mut self, samples: &[Sample], at_ns: u64) {
+        for sample in samples {
+            for (metric, item, value) in &sample.values {
+                let now = Reading { at_ns: sample.at_ns, value: *value };
+                let key = (metric.clone(), item.clone());
+                let entry = self.read.entry(key).or_insert(Readings { before: None, now });
+                if entry.now.at_ns < now.at_ns {
+                    (entry.before, entry.now) = (Some(entry.now), now);
+                }
             }
         }
-        self.samples_ns = [self.samples_ns[1], Some(sample.at_ns)];
-        let step_ns = self.samples_ns[0].map_or(0, |before| sample.at_ns.saturating_sub(before));
+        self.seen_ns = [self.seen_ns[1], Some(at_ns)];
+        let step_ns = self.seen_ns[0].map_or(0, |before| at_ns.saturating_sub(before));
         let kept_ns = GONE_NS.max(2 * step_ns);
-        self.read.retain(|_, readings| sample.at_ns.saturating_sub(readings.now.at_ns) <= kept_ns);
+        self.read.retain(|_, readings| at_ns.saturating_sub(readings.now.at_ns) <= kept_ns);
     }
 
     /// Takes in a close look, which stands until the next one.
@@ -150,7 +153,7 @@ impl Watched {
 
     /// Whether two samples were seen, so that rates are known.
     pub(crate) fn is_known(&self) -> bool {
-        self.samples_ns[0].is_some()
+        self.seen_ns[0].is_some()
     }
 
     /// Each item of a metric: a gauge as it is, a counter per second.

@@ -88,11 +88,12 @@ fn watch(
     let mut draw = true;
     while !is_over() {
         match seen.recv_timeout(TICK) {
-            Ok(Seen::Sample(sample)) => {
+            Ok(Seen::Samples(samples)) => {
                 draw = true;
-                let known = screen.see(&sample).is_some();
-                if terminal.is_none() && known {
-                    print(&told(args, &screen, &sample.host, begun.elapsed()));
+                let known = screen.see(&samples);
+                if let (None, Some(host)) = (&terminal, known) {
+                    let host = host.name().to_string();
+                    print(&told(args, &screen, &host, begun.elapsed()));
                 }
             }
             Ok(Seen::Gap(gap)) => screen.miss(gap),
