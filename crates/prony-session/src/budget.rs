@@ -24,6 +24,11 @@ const ENDING: Nanos = Nanos(8_000_000_000);
 const TURNING: Nanos = Nanos(150_000_000);
 /// Requests that are under way when a trial ends are waited for, so long at most; as the load engine does.
 const DRAINING_MAX: Nanos = Nanos(500_000_000);
+/// How many times an answer a trial lasts, so that what begins together and is answered together does not decide its count: the
+/// borders of the trial then cut at most a quarter of it. A guess.
+const OF_ANSWER: u64 = 4;
+/// How many times longer than usual trials may begin and last for slow answers. A guess.
+const LONGEST: u64 = 3;
 /// What a removal takes besides: a server reloads twice, and its trial warms up for longer. A guess.
 const RELOADING: Nanos = Nanos(900_000_000);
 
@@ -38,7 +43,7 @@ fn pair_takes(run: &Run, effort: &Effort, planned: &[Intervention]) -> u64 {
 /// What trying a remedy takes at the least.
 pub(crate) fn remedy_takes(run: &Run, effort: &Effort, remedy: &Intervention) -> Nanos {
     let planned = std::slice::from_ref(remedy);
-    Nanos(pair_takes(run, &effort_of(planned, effort), planned) * u64::from(PAIRS_MIN))
+    Nanos(pair_takes(run, &effort_of(run, planned, effort), planned) * u64::from(PAIRS_MIN))
 }
 
 /// How many of these pairs fit into the time that is left, where those that were made took so long.
@@ -74,7 +79,11 @@ pub(crate) fn within_keeping(
 }
 
 /// The effort of these interventions.
-pub(crate) fn effort_of(planned: &[Intervention], effort: &Effort) -> Effort {
+pub(crate) fn effort_of(run: &Run, planned: &[Intervention], effort: &Effort) -> Effort {
+    for_slow_answers(run, by_kind(planned, effort))
+}
+
+fn by_kind(planned: &[Intervention], effort: &Effort) -> Effort {
     if planned.iter().all(|i| i.further) {
         return Effort { pairs: effort.pairs.min(FURTHER_PAIRS), ..effort.clone() };
     }
@@ -83,6 +92,18 @@ pub(crate) fn effort_of(planned: &[Intervention], effort: &Effort) -> Effort {
     }
     let longer = Nanos((effort.intervention.0 as f64 * REMOVAL_LONGER) as u64);
     Effort { pairs: effort.pairs.min(REMOVAL_PAIRS), intervention: longer, ..effort.clone() }
+}
+
+/// Where an answer takes about as long as a trial: trials that begin with the first answers and last longer, in fewer pairs, for the same
+/// time of load. All clients ask at once when a trial begins. What a short trial counts is then how many ask, even at a queue.
+fn for_slow_answers(run: &Run, effort: Effort) -> Effort {
+    let answer_ns = run.level(Level::At).map_or(0, |at| (at.result.latency.p50_us * 1e3) as u64);
+    let of_answers = |usual: Nanos, count: u64| Nanos((answer_ns * count).clamp(usual.0, usual.0 * LONGEST));
+    let (settle, intervention) = (of_answers(effort.settle, 1), of_answers(effort.intervention, OF_ANSWER));
+    let trial = |settle: Nanos, counted: Nanos| settle.0 + counted.0 + TURNING.0 + answer_ns.min(DRAINING_MAX.0);
+    let (usual, longer) = (trial(effort.settle, effort.intervention), trial(settle, intervention));
+    let pairs = (u64::from(effort.pairs) * usual).div_ceil(longer).max(u64::from(PAIRS_MIN.min(effort.pairs))) as u32;
+    Effort { settle, intervention, pairs, ..effort }
 }
 
 /// The pair that a trial belongs to.
@@ -151,7 +172,7 @@ mod tests {
         for further in [true, false] {
             let remedy = [Intervention { further, ..reloading[0].clone() }];
             let left = Nanos(remedy_takes(&run, &effort, &remedy[0]).0 + ENDING.0);
-            let its = effort_of(&remedy, &effort);
+            let its = effort_of(&run, &remedy, &effort);
             assert_eq!(super::within(&run, &its, &remedy, left), Ok(PAIRS_MIN), "just enough");
         }
     }
@@ -170,26 +191,44 @@ mod tests {
     #[test]
     fn further_looks_have_fewer_pairs() {
         let further = Intervention { further: true, ..planned(InterventionKind::Cpu, false) };
-        assert_eq!(effort_of(std::slice::from_ref(&further), &Effort::default()).pairs, FURTHER_PAIRS);
+        assert_eq!(by_kind(std::slice::from_ref(&further), &Effort::default()).pairs, FURTHER_PAIRS);
         let remedy = Intervention { further: true, ..planned(removal(), false) };
         assert_eq!(
-            effort_of(&[remedy, further.clone()], &Effort::default()).intervention,
+            by_kind(&[remedy, further.clone()], &Effort::default()).intervention,
             Effort::default().intervention
         );
-        let effort = effort_of(&[further, planned(InterventionKind::Cpu, true)], &Effort::default());
+        let effort = by_kind(&[further, planned(InterventionKind::Cpu, true)], &Effort::default());
         assert_eq!(effort.pairs, Effort::default().pairs);
     }
 
     #[test]
     fn a_removal_has_few_pairs_of_long_trials() {
         let planned = vec![planned(removal(), false), planned(InterventionKind::Placebo, true)];
-        let effort = effort_of(&planned, &Effort::default());
+        let effort = by_kind(&planned, &Effort::default());
         assert_eq!((effort.pairs, effort.intervention), (REMOVAL_PAIRS, Nanos::from_millis(2000)));
-        assert_eq!(effort_of(&planned[1..], &Effort::default()), Effort::default());
+        assert_eq!(by_kind(&planned[1..], &Effort::default()), Effort::default());
         let queue = plan(&run(planned), &Round::default(), &base(), &effort, 7);
         let turned = queue.iter().filter(|c| **c == Command::Intervene { index: 0 }).count();
         let trials = queue.iter().filter(|c| matches!(c, Command::Trial(_))).count();
         assert_eq!((turned, trials), (6, 18));
+    }
+
+    #[test]
+    fn slow_answers_have_longer_trials_in_fewer_pairs() {
+        let queue = [planned(InterventionKind::Concurrency, false), planned(InterventionKind::Cpu, true)];
+        let usual = Effort::default();
+        let at = |answer_ms: f64| {
+            let mut made = MadeRun { run: run(Vec::new()) }.trial(Purpose::Level { level: Level::At }, 100.0);
+            made.run.trials[0].result.latency.p50_us = answer_ms * 1e3;
+            effort_of(&made.run, &queue, &usual)
+        };
+        assert_eq!((effort_of(&run(Vec::new()), &queue, &usual), at(20.0)), (usual.clone(), usual.clone()));
+        let slow = at(500.0);
+        assert_eq!((slow.settle, slow.intervention), (Nanos::from_millis(500), Nanos::from_millis(2000)));
+        assert_eq!(slow.pairs, 9, "14 trials of 1.85 s are 26 s, and so are 9 of 3.15 s: rounded up");
+        let timeout = at(30_000.0);
+        assert_eq!((timeout.settle, timeout.intervention), (Nanos::from_millis(1200), Nanos::from_millis(2400)));
+        assert_eq!((timeout.pairs, slow.level), (7, usual.level), "14 of 1.85 s are 6.1 of 4.25 s");
     }
 
     /// A removal and its control, two pairs made so that a pair took 6 s; the rest of five pairs is planned.

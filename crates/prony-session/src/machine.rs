@@ -491,7 +491,7 @@ impl Session {
         if further && matches!(self.goal, Goal::Prove { .. }) {
             return;
         }
-        let effort = budget::effort_of(&planned, &self.effort);
+        let effort = budget::effort_of(&self.run, &planned, &self.effort);
         // Where there is no time for all further looks, there may be for the first.
         while further && planned.len() > 1 && budget::within(&self.run, &effort, &planned, left).is_err() {
             planned.pop();
@@ -549,7 +549,7 @@ impl Session {
     fn repeat(&mut self, round: &mut Round) -> bool {
         let Some(left) = self.left() else { return false };
         let planned = round.planned(&self.run);
-        let (effort, kept) = (budget::effort_of(planned, &self.effort), self.kept_for_remedy(planned));
+        let (effort, kept) = (budget::effort_of(&self.run, planned, &self.effort), self.kept_for_remedy(planned));
         let pairs = round.pairs_again(&self.run, &effort, left, kept);
         if pairs > 0 {
             self.stage(Stage::Intervene, "intervene", format!("{pairs} disturbed pairs again"));
