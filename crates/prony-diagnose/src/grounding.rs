@@ -86,6 +86,10 @@ impl Seen {
     fn covers_zero(&self) -> bool {
         self.low <= 0.0 && self.high >= 0.0
     }
+    /// Its size at the least: the end of the interval that is nearer to 0.
+    fn least(&self) -> f64 {
+        if self.covers_zero() { 0.0 } else { self.low.abs().min(self.high.abs()) }
+    }
     fn text(&self) -> String {
         format!("{:.2} ({:.2} to {:.2})", self.value, self.low, self.high)
     }
@@ -403,6 +407,8 @@ struct Suspect<'a> {
     is_dosed: bool,
     /// How far that moved throughput, or the wait, as a logarithm.
     moved: f64,
+    /// How far it did at the least.
+    moved_surely: f64,
     detail: String,
 }
 
@@ -421,12 +427,14 @@ impl<'a> Suspect<'a> {
         let seen = counts.and_then(Seen::of);
         // A remedy's effect is told as a gain, a dose's as an elasticity.
         let dose = counts.filter(|i| !i.what.is_removal()).map(|i| i.dose);
-        let effect = seen.as_ref().map_or(1.0, |s| s.value.abs());
-        let moved = dose.map_or(effect.ln_1p(), |dose| effect * dose);
+        let as_log = |effect: f64| dose.map_or(effect.ln_1p(), |dose| effect * dose);
+        let moved = as_log(seen.as_ref().map_or(1.0, |s| s.value.abs()));
+        let surely = as_log(seen.as_ref().map_or(0.0, Seen::least));
         // Where throughput did not rise, its remedy shows in the wait, and that is what its control must be far below.
         let by_wait = counts.filter(|i| i.low.is_some_and(|low| low <= 0.0)).and_then(wait_gone);
-        let moved = by_wait.map_or(moved, |(_, gone)| moved.max(-gone.value.ln_1p()));
-        Self { followed, is_open, by_more, seen, is_dosed: dose.is_some(), moved, detail }
+        let moved = by_wait.as_ref().map_or(moved, |(_, gone)| moved.max(-gone.value.ln_1p()));
+        let moved_surely = by_wait.map_or(surely, |(_, gone)| surely.max(-gone.high.ln_1p()));
+        Self { followed, is_open, by_more, seen, is_dosed: dose.is_some(), moved, moved_surely, detail }
     }
 
     /// Whether a control stood still beside it.
@@ -435,7 +443,7 @@ impl<'a> Suspect<'a> {
             // A remedy's own placebo stands still like any control; the other one by what the suspect moved.
             InterventionKind::Placebo => {
                 let is_still = !self.is_dosed && seen.covers_zero() && seen.value.abs() < STANDS_STILL;
-                is_still || moves_nothing(seen, self.moved)
+                is_still || moves_far_less(seen, self.moved, self.moved_surely)
             }
             InterventionKind::Cpu
             | InterventionKind::LinkRate { .. }
@@ -493,12 +501,13 @@ fn answer(hop: &Hop<'_>, finding: &Finding) -> GroundingTest {
     test("response", holds, detail)
 }
 
-/// Whether trials with nothing turned moved throughput by far less than the suspect did, which was by the logarithm `moved`: a stack
-/// that mostly fails is not the same twice.
-fn moves_nothing(seen: &Seen, moved: f64) -> bool {
-    let is_below = |part: f64, effect: f64| effect.ln_1p().abs() < part * moved;
-    let is_nothing = is_below(NOTHING, seen.low) && is_below(NOTHING, seen.high);
-    is_nothing || (seen.covers_zero() && is_below(FAR_LESS, seen.value))
+/// Whether trials with nothing turned moved throughput by far less than the suspect did, which was by the logarithm `moved`, and at the
+/// least by `surely`: a stack that mostly fails is not the same twice, and by chance one interval in twenty misses 0.
+fn moves_far_less(seen: &Seen, moved: f64, surely: f64) -> bool {
+    let is_below = |border: f64, effect: f64| effect.ln_1p().abs() < border;
+    let is_within = |border: f64| is_below(border, seen.low) && is_below(border, seen.high);
+    let stays_apart = seen.covers_zero() || is_within(surely);
+    is_within(NOTHING * moved) || (stays_apart && is_below(FAR_LESS * moved, seen.value))
 }
 
 /// Whether a host that was slowed as a control hardly mattered: less than a resource that does, or far less than the suspect.
@@ -539,7 +548,7 @@ fn remedy_alone(hop: &Hop<'_>, finding: &Finding, controls_stood_still: bool) ->
     let (remedy, seen) = further().find(|(i, _)| turns_remedy(i, finding))?;
     let Response::Follows(detail) = removal(&seen, remedy, finding) else { return None };
     match further().find(|(i, _)| i.what == InterventionKind::Placebo) {
-        Some((_, nothing)) => moves_nothing(&nothing, seen.value.ln_1p())
+        Some((_, nothing)) => moves_far_less(&nothing, seen.value.ln_1p(), seen.least().ln_1p())
             .then(|| format!("; {detail}, and with nothing turned by {}", nothing.text())),
         None => controls_stood_still.then(|| format!("; {detail}")),
     }

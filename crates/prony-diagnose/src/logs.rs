@@ -10,9 +10,9 @@ use prony_model::{Gap, Level};
 
 /// Writes per request from which a log counts as unbuffered. A guess: a buffer of 4 KB holds 5 to 20 lines, 0.05 to 0.2.
 pub const WRITES_PER_REQUEST: f64 = 0.2;
-/// Share of glances from which a log counts as held open. A guess: one that is kept is seen at each, one that is opened
-/// for each line at a few in a hundred.
-const HELD: f64 = 0.5;
+/// Share of glances from which a log counts as held open: one that is kept is seen at each of them. One that is opened for each line
+/// is seen at a few in a hundred, but at half of them where four workers wait for each other to write to it.
+const HELD: f64 = 0.9;
 /// Functions of the kernel for `write()`; the first calls the second, unless the compiler made one of them.
 const WRITES: [&str; 3] = ["__x64_sys_write", "ksys_write", "__arm64_sys_write"];
 /// Functions of file systems that write into the page cache: of ext4, of xfs, of btrfs, of others (which ext4 calls as well).

@@ -156,6 +156,8 @@ mod tests {
         assert_eq!(score(CAUSE.id, "lb", &fast), 0.0, "under 2 %");
         let held = |share: f64| fast.clone().gauge("lb", &LOOK_LOG_HELD, "/run/lb/access.log", share);
         assert_eq!(score(CAUSE.id, "lb", &held(1.0)), 0.0);
+        let by_many = finding(CAUSE.id, "lb", &held(0.5)).unwrap();
+        assert_eq!(by_many.remedies[0].knob.as_ref().unwrap().value, "off", "seen at half of the glances");
         let found = finding(CAUSE.id, "lb", &held(0.04)).unwrap();
         assert!((found.score - 0.047).abs() < 0.001, "{}", found.score);
         assert!(found.evidence.iter().any(|e| e.metric == "log opens / request" && (e.value - 1.0).abs() < 1e-6));
