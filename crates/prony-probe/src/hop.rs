@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// A hop with more processes is not followed one by one. A guess: PostgreSQL with a connection pool has some hundred.
 pub(crate) const PROCESSES_MAX: usize = 512;
 
-/// The pids of the hop in ascending order.
+/// The pids of the hop, its main process first: the oldest.
 ///
 /// # Errors
 /// A gap of the fact `proc` (without a host name, which this function does not know) when the stack names no process,
@@ -52,7 +52,7 @@ pub fn processes(host: &Host, roots: &Roots) -> Result<Vec<u32>, Gap> {
         (n, _) if n > PROCESSES_MAX => {
             gap(format!("{n} processes belong to this host, more than {PROCESSES_MAX}: name its main ones by `pids`"))
         }
-        _ => Ok(found),
+        _ => Ok(oldest_first(roots, found)),
     }
 }
 
@@ -75,14 +75,29 @@ fn runs(roots: &Roots, pid: u32) -> bool {
     parent(roots, pid).is_some()
 }
 
-/// Parent of a process: the second field of /proc/PID/stat behind the name, which may itself hold brackets and spaces.
-/// None for a process that does not exist or that has ended.
+/// Parent of a process. None for one that does not exist or that has ended.
 fn parent(roots: &Roots, pid: u32) -> Option<u32> {
+    stat_field(roots, pid, PARENT)?.parse().ok()
+}
+
+/// Fields of /proc/PID/stat, counted from the state.
+const PARENT: usize = 1;
+const START_TICKS: usize = 19;
+
+/// A field behind the name, which may itself hold brackets and spaces. None for a process that does not exist or that has ended.
+fn stat_field(roots: &Roots, pid: u32, field: usize) -> Option<String> {
     let stat = read_once(&roots.process(pid).join("stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") { None } else { fields.next()?.parse().ok() }
+    let state = fields.split_whitespace().next()?;
+    if matches!(state, "Z" | "X") { None } else { fields.split_whitespace().nth(field).map(str::to_string) }
+}
+
+/// By when they started, those that have ended last: the first is the server's main process, also where pids began anew at 1 because a
+/// server forks for each connection.
+fn oldest_first(roots: &Roots, mut pids: Vec<u32>) -> Vec<u32> {
+    let started = |pid: &u32| stat_field(roots, *pid, START_TICKS).and_then(|ticks| ticks.parse().ok());
+    pids.sort_by_cached_key(|pid| (started(pid).unwrap_or(u64::MAX), *pid));
+    pids
 }
 
 /// The processes and everything below them, ascending.
@@ -228,6 +243,17 @@ mod tests {
         assert!(reason("nginx").unwrap_err().contains("which is not a pid"));
         fs::remove_file(&file).unwrap();
         assert!(processes(&host, &roots).unwrap_err().reason.contains("is the server started?"));
+    }
+
+    #[test]
+    fn the_oldest_process_is_the_first_also_where_pids_began_anew() {
+        let (_dir, roots) = tree(false);
+        let host = Host { process: Some(ProcessRef::Pids(vec![1])), ..Host::default() };
+        for (pid, parent, started) in [(1, 0, 900), (2, 1, 950), (3, 2, 30)] {
+            let between = "0 ".repeat(17);
+            fs::write(roots.process(pid).join("stat"), format!("{pid} (a b) S {parent} {between}{started} 0")).unwrap();
+        }
+        assert_eq!(processes(&host, &roots), Ok(vec![3, 1, 2]));
     }
 
     #[test]

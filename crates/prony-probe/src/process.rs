@@ -25,6 +25,8 @@ pub(crate) struct Processes {
     host: Host,
     roots: Roots,
     followed: BTreeMap<u32, Process>,
+    /// The server's main process.
+    main: Option<u32>,
     serving: Serving,
     search: Cadence,
     slow: Cadence,
@@ -58,12 +60,19 @@ impl Processes {
             host: host.clone(),
             roots: roots.clone(),
             followed: BTreeMap::new(),
+            main: None,
             serving: Serving::default(),
             search: Cadence::every(SLOW_NS),
             slow: Cadence::every(SLOW_NS),
             ticks_per_s: sys::ticks_per_second(),
             page_bytes: sys::page_bytes(),
         }
+    }
+
+    /// The server's main process, as of the last search.
+    pub(crate) fn main(&self) -> Option<u32> {
+        let lives = |pid: &u32| self.followed.contains_key(pid);
+        self.main.filter(lives).or_else(|| self.pids().next())
     }
 
     /// Pids as of the last search.
@@ -102,6 +111,7 @@ impl Processes {
     }
 
     fn follow(&mut self, pids: &[u32]) {
+        self.main = pids.first().copied();
         self.followed.retain(|pid, _| pids.contains(pid));
         let serving = self.serving.among(&self.roots, pids);
         let workers = workers(&self.host, &self.roots, pids, &serving);

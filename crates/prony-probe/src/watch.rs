@@ -99,8 +99,8 @@ impl Watch {
         self.network.read(facts, page);
         self.processes.read(facts, page, at_ns);
         facts.now();
-        if let Some(first) = self.processes.pids().next() {
-            self.cgroup.read(facts, page, first, at_ns);
+        if let Some(main) = self.processes.main() {
+            self.cgroup.read(facts, page, main, at_ns);
         }
         self.logs.read(facts, self.processes.pids(), at_ns);
         let slow = self.slow.due(at_ns);

@@ -295,7 +295,10 @@ fn where_all_share_the_full_cpu_nothing_turned_is_the_control() {
     assert!(!grounded((0.15, -0.1, 0.4)), "as much as the suspect moved it");
     assert!(grounded((0.01, 0.002, 0.025)), "a little for sure is nothing: one in twenty misses 0 by chance");
     assert!(grounded((-0.018, -0.034, -0.001)), "as was measured once");
-    assert!(grounded((-0.07, -0.127, -0.003)), "the same, where trials differ more: far less than the suspect, and apart from it");
+    assert!(
+        grounded((-0.07, -0.127, -0.003)),
+        "the same, where trials differ more: far less than the suspect, and apart from it"
+    );
     assert!(!grounded((0.09, 0.02, 0.18)), "border: it may have moved as much as the suspect");
     assert!(!grounded((0.11, 0.08, 0.14)), "border: half of what the suspect moved it");
 }

@@ -5,7 +5,7 @@
 use super::{Disruption, Effect, KnobInfo, Plan, expect_read};
 use crate::error::TuneError;
 use crate::step::{Form, KernelFile, Root, Step, group_pids};
-use crate::{Context, Roots};
+use crate::{Context, Roots, process};
 use prony_model::cgroup::{Membership, Version};
 use prony_model::metric::CGROUP_THROTTLED;
 use std::collections::BTreeSet;
@@ -115,13 +115,18 @@ impl Quota {
         self.dir == self.mount
     }
 
-    /// Whether nobody but these processes is in the group or below it, and it may have a quota at all.
+    /// Whether nobody but these processes and those that they fork is in the group or below it, and it may have a quota at all.
+    /// `family` is who was there before this call: some of a server that forks for each connection have ended since, others were born.
     pub fn is_theirs_alone(&self, ctx: &Context<'_>, family: &BTreeSet<u32>) -> Result<bool, TuneError> {
         let dir = ctx.roots.cgroup.join(&self.dir);
         let below = fs::read_dir(&dir).map_err(TuneError::io("list", &dir))?;
         let has_children = below.filter_map(Result::ok).any(|e| e.path().is_dir());
         let inside: BTreeSet<u32> = group_pids(&dir)?.into_iter().collect();
-        Ok(!self.is_root() && !has_children && inside == *family)
+        let family_now = process::with_descendants(&ctx.roots.proc, &ctx.pids);
+        let lives = |pid: &u32| process::start_ticks(&ctx.roots.proc, *pid).is_some();
+        let has_stranger = inside.iter().any(|pid| !family.contains(pid) && !family_now.contains(pid) && lives(pid));
+        let is_elsewhere = family.difference(&inside).any(lives);
+        Ok(!self.is_root() && !has_children && !has_stranger && !is_elsewhere)
     }
 
     /// Where a group for the same processes can be made. v1: below, so that the present limits still hold. v2 allows no
@@ -271,6 +276,30 @@ mod tests {
         assert_eq!((quota.dir.as_str(), quota.text().as_str()), ("cpu,cpuacct/faults/lb", "0.8"));
         assert_eq!(quota.child_dir("x"), "cpu,cpuacct/faults/lb/x");
         assert_eq!(quota.steps_to(80_000, 100_000), []);
+    }
+
+    #[test]
+    fn a_group_is_theirs_alone_also_while_they_fork_and_end() {
+        let stat = |state: &str, parent: u32| format!("1 (pg) {state} {parent} {}99 0", "0 ".repeat(17));
+        let alone = |inside: &str| {
+            let (_dir, roots) = roots(&[
+                ("proc/7/cgroup", "4:cpu:/db\n"),
+                ("proc/7/stat", &stat("S", 1)),
+                ("proc/20/stat", &stat("S", 7)),
+                ("proc/21/stat", &stat("Z", 7)),
+                ("proc/30/stat", &stat("S", 1)),
+                ("cg/cpu/db/cpu.cfs_quota_us", "-1\n"),
+                ("cg/cpu/db/cpu.cfs_period_us", "100000\n"),
+                ("cg/cpu/db/cgroup.procs", inside),
+            ]);
+            let host = prony_model::Host::default();
+            let ctx = Context { name: "db", host: &host, roots, pids: vec![7], place: Default::default() };
+            // 18 has ended since it was listed, and 20 is born.
+            Quota::find(&ctx).unwrap().is_theirs_alone(&ctx, &BTreeSet::from([7, 18, 21])).unwrap()
+        };
+        assert!(alone("7\n20\n") && alone("7\n18\n20\n21\n") && alone("7\n"));
+        assert!(!alone("7\n20\n30\n"), "30 is nobody's child");
+        assert!(!alone("20\n"), "7 is elsewhere");
     }
 
     #[test]
