@@ -4,6 +4,7 @@
 
 use crate::cgroup;
 use crate::fact_file::read_once;
+use crate::process::StatFields;
 use crate::roots::Roots;
 use prony_model::{Gap, Host, ProcessRef};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,26 +78,21 @@ fn runs(roots: &Roots, pid: u32) -> bool {
 
 /// Parent of a process. None for one that does not exist or that has ended.
 fn parent(roots: &Roots, pid: u32) -> Option<u32> {
-    stat_field(roots, pid, PARENT)?.parse().ok()
+    live_stat(roots, pid, 4).map(|parent| parent as u32)
 }
 
-/// Fields of /proc/PID/stat, counted from the state.
-const PARENT: usize = 1;
-const START_TICKS: usize = 19;
-
-/// A field behind the name, which may itself hold brackets and spaces. None for a process that does not exist or that has ended.
-fn stat_field(roots: &Roots, pid: u32, field: usize) -> Option<String> {
+/// A field of /proc/PID/stat, numbered as in proc(5). None for a process that does not exist or that has ended.
+fn live_stat(roots: &Roots, pid: u32, field: usize) -> Option<f64> {
     let stat = read_once(&roots.process(pid).join("stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(')')?;
-    let state = fields.split_whitespace().next()?;
-    if matches!(state, "Z" | "X") { None } else { fields.split_whitespace().nth(field).map(str::to_string) }
+    let fields = StatFields::of(&stat)?;
+    if matches!(fields.word(3)?, "Z" | "X") { None } else { fields.number(field) }
 }
 
 /// By when they started, those that have ended last: the first is the server's main process, also where pids began anew at 1 because a
 /// server forks for each connection.
 fn oldest_first(roots: &Roots, mut pids: Vec<u32>) -> Vec<u32> {
-    let started = |pid: &u32| stat_field(roots, *pid, START_TICKS).and_then(|ticks| ticks.parse().ok());
-    pids.sort_by_cached_key(|pid| (started(pid).unwrap_or(u64::MAX), *pid));
+    let started_ticks = |pid: &u32| live_stat(roots, *pid, 22).map_or(u64::MAX, |ticks| ticks as u64);
+    pids.sort_by_cached_key(|pid| (started_ticks(pid), *pid));
     pids
 }
 
