@@ -52,6 +52,9 @@ pub struct FaultsArgs {
     /// How often each case is diagnosed; magnitudes are drawn anew each time.
     #[arg(long, default_value_t = 1)]
     repeat: u32,
+    /// How often, at least, a healthy stack is diagnosed: a false alarm that comes by chance shows.
+    #[arg(long, value_name = "REPEAT", default_value_t = 3)]
+    repeat_healthy: u32,
     /// Seed of the magnitudes.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -84,6 +87,14 @@ pub struct FaultsArgs {
     no_fail: bool,
 }
 
+impl FaultsArgs {
+    /// How often a case is diagnosed.
+    fn repeats_of(&self, case: &Case) -> u32 {
+        let healthy = case.truth.as_ref().is_ok_and(Truth::is_healthy);
+        self.repeat.max(if healthy { self.repeat_healthy } else { 1 })
+    }
+}
+
 /// Runs the cases and prints the score.
 ///
 /// # Errors
@@ -109,8 +120,9 @@ pub fn run(root: &Path, args: &FaultsArgs) -> anyhow::Result<()> {
     let mut kept = args.resume.as_deref().map(Kept::open).transpose()?;
     let (mut rows, mut left) = (Vec::new(), Vec::new());
     let begun = Instant::now();
-    for repeat in 1..=args.repeat.max(1) {
-        for case in &cases {
+    let most = cases.iter().map(|case| args.repeats_of(case)).max().unwrap_or(1);
+    for repeat in 1..=most {
+        for case in cases.iter().filter(|case| repeat <= args.repeats_of(case)) {
             let asked = Question::new(&case.name, repeat, args);
             if let Some(row) = kept.as_mut().and_then(|kept| kept.take(&asked)) {
                 rows.push(row);
@@ -120,7 +132,7 @@ pub fn run(root: &Path, args: &FaultsArgs) -> anyhow::Result<()> {
                 left.push(case.name.as_str());
                 continue;
             }
-            eprintln!("{} ({repeat} of {}) ...", case.name, args.repeat.max(1));
+            eprintln!("{} ({repeat} of {}) ...", case.name, args.repeats_of(case));
             let row = bench.row(case, repeat, &mut Random::new(asked.drawn_by()));
             eprintln!("{} -> {} ({} at {})", case.name, row.outcome, row.verdict, row.hop);
             rows.push(match &kept {
@@ -243,7 +255,7 @@ impl Bench {
         let run = prony_record::read(&record).with_context(|| record.display().to_string())?;
         row.by_threshold = baselines::by_threshold(&run).judged(truth, self.healthy);
         row.by_correlation = baselines::by_correlation(&run).judged(truth, self.healthy);
-        if self.loads && truth.kind != "healthy" {
+        if self.loads && !truth.is_healthy() {
             row.achieved = Achieved::of(&self.pairs(stand, stack)?);
             if row.achieved.as_ref().is_some_and(|a| !a.moves) {
                 row.outcome = Outcome::Skipped("the fault moves neither throughput nor the tail here".to_string());
@@ -385,6 +397,17 @@ mod tests {
         let cases = find_cases(&folders, &[]).unwrap();
         let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
         assert_eq!(names, ["given/quota", "own/quota"]);
+    }
+
+    #[test]
+    fn healthy_stacks_are_diagnosed_more_often() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, mut case) = bench(folder.path(), UP, "true");
+        let often = FaultsArgs { repeat: 1, repeat_healthy: 3, ..FaultsArgs::default() };
+        assert_eq!(often.repeats_of(&case), 1);
+        case.truth.as_mut().unwrap().kind = "healthy".to_string();
+        assert_eq!(often.repeats_of(&case), 3);
+        assert_eq!(FaultsArgs { repeat: 5, ..often }.repeats_of(&case), 5);
     }
 
     #[test]

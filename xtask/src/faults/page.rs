@@ -36,7 +36,8 @@ fn way(args: &FaultsArgs) -> (&'static str, &'static str) {
 fn about() -> String {
     format!(
         "Each case is a stack of real servers with one planted fault (or none), whose truth is known. `prony diagnose` is called \
-         as a user would call it. A verdict is right when its cause and its host are. A case counts only if its fault moves \
+         as a user would call it. A verdict is right when its cause and its host are. Healthy stacks are diagnosed \
+         more often, so that a false alarm that comes by chance shows. A case counts only if its fault moves \
          throughput, p99 or p99.9 beyond the 95 % interval of {} pairs of a load with it and one straight after, without it, where \
          that was measured. *Grounded*: structure, deviation, order and the response to an intervention agree; nobody intervenes by watching alone, so \
          nothing is grounded there. \
@@ -51,7 +52,10 @@ fn text(args: &FaultsArgs, rows: &[Row], left: &[&str]) -> String {
     let mut machines: Vec<&str> = rows.iter().map(|row| row.machine.as_str()).collect();
     machines.sort_unstable();
     machines.dedup();
-    let mut command = format!("cargo xtask faults --repeat {} --seed {}", args.repeat.max(1), args.seed);
+    let mut command = format!(
+        "cargo xtask faults --repeat {} --repeat-healthy {} --seed {}",
+        args.repeat, args.repeat_healthy, args.seed
+    );
     for (flag, on) in [("--healthy", args.healthy), ("--passive", args.passive), ("--no-loads", args.no_loads)] {
         command += &if on { format!(" {flag}") } else { String::new() };
     }
@@ -104,7 +108,7 @@ mod tests {
     use super::*;
 
     fn args(passive: bool, healthy: bool) -> FaultsArgs {
-        FaultsArgs { passive, healthy, repeat: 1, ..FaultsArgs::default() }
+        FaultsArgs { passive, healthy, repeat: 1, repeat_healthy: 1, ..FaultsArgs::default() }
     }
 
     #[test]

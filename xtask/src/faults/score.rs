@@ -23,6 +23,13 @@ pub struct Truth {
     pub kind: String,
 }
 
+impl Truth {
+    /// Whether there is no fault to find.
+    pub fn is_healthy(&self) -> bool {
+        self.kind == "healthy"
+    }
+}
+
 /// What came of one case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
@@ -86,7 +93,7 @@ impl Achieved {
 }
 
 /// One line of the table.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Row {
     pub case: String,
     pub truth: String,
@@ -120,7 +127,7 @@ impl Row {
         Self {
             case,
             truth: format!("{} at {}", truth.cause, truth.hop),
-            healthy: truth.kind == "healthy",
+            healthy: truth.is_healthy(),
             magnitudes: String::new(),
             machine: machine(),
             verdict: String::new(),
@@ -196,7 +203,7 @@ impl Row {
 
 /// Judges a cause at a hop against the truth; `healthy`: the case stands without its fault.
 pub fn judge(truth: &Truth, cause: &str, hop: &str, healthy: bool) -> Outcome {
-    if healthy && truth.kind != "healthy" {
+    if healthy && !truth.is_healthy() {
         return if NO_FAULT.contains(&cause) { Outcome::Right } else { Outcome::FalseAlarm };
     }
     let cause_right = cause == truth.cause || truth.also_ok.iter().any(|ok| ok == cause);
@@ -205,7 +212,7 @@ pub fn judge(truth: &Truth, cause: &str, hop: &str, healthy: bool) -> Outcome {
     match (cause_right, hop_right) {
         (true, true) => Outcome::Right,
         (true, false) => Outcome::Wrong,
-        (false, _) if truth.kind == "healthy" => Outcome::FalseAlarm,
+        (false, _) if truth.is_healthy() => Outcome::FalseAlarm,
         (false, _) => Outcome::Wrong,
     }
 }
@@ -298,11 +305,19 @@ pub fn summary(rows: &[Row]) -> Vec<String> {
         let errors: Vec<f64> = scored.iter().filter_map(|r| error(r)).map(f64::abs).collect();
         Some((median(&errors)?, errors.len()))
     };
+    let (healthy, with_fault): (Vec<&Row>, Vec<&Row>) = scored.iter().partition(|r| r.healthy);
+    let mut stacks: Vec<&str> = healthy.iter().map(|r| r.case.as_str()).collect();
+    stacks.sort_unstable();
+    stacks.dedup();
+    let of_them = |rows: &[&Row]| {
+        format!("{} of {} right", rows.iter().filter(|r| r.outcome == Outcome::Right).count(), rows.len())
+    };
     let mut lines = vec![
         format!(
             "{} of {n} right; {} wrong, {} false alarms, {} failed; {} skipped, not counted",
             totals.right, totals.wrong, totals.false_alarms, totals.failed, totals.skipped
         ),
+        format!("with a fault: {}; on {} healthy stacks: {}", of_them(&with_fault), stacks.len(), of_them(&healthy)),
         format!(
             "grounded and right: {}; right among the three strongest: {}",
             right(|r| r.outcome == Outcome::Right && r.grounded == Some(true)),
@@ -403,12 +418,19 @@ backlog  accept-queue-full at s1  accept-queue-full  s1   yes       +20 %, +25 %
 tls      accept-queue-full at s1                                                     0.0      skipped: needs TLS
 
 1 of 1 right; 0 wrong, 0 false alarms, 0 failed; 1 skipped, not counted
+with a fault: 1 of 1 right; on 0 healthy stacks: 0 of 0 right
 grounded and right: 1; right among the three strongest: 1
 by plain thresholds: 0 of 0 right; by ranked correlation: 0 of 0 right
 median error of the predicted gain: 5 points, over 1 cases; of the throughput that follows from it: 4 %; of the share of the limit that it is: 3.3 points
 the gain that was got is known to 3 points itself (median half of its 95 % interval, 1 cases)
 ";
         assert_eq!(table(&rows), want);
+        let calm = Row { case: "idle".into(), healthy: true, outcome: Outcome::Right, ..rows[0].clone() };
+        let alarm = Row { outcome: Outcome::FalseAlarm, ..calm.clone() };
+        assert_eq!(
+            summary(&[rows[0].clone(), calm.clone(), alarm, calm])[1],
+            "with a fault: 1 of 1 right; on 1 healthy stacks: 2 of 3 right"
+        );
         assert!(all_right(&rows) && !all_right(&rows[1..]));
         assert_eq!(
             json(&rows)["totals"],
