@@ -24,7 +24,9 @@
 use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, nginx_knob, predicted_gain, ruled_out, work_share};
 use crate::facts::{Hop, Reader};
 use crate::sessions::{keeps_data, stores_of};
-use prony_model::metric::{CONN_OUT_SENT, IF_TX_BYTES, TCP_ACTIVE_OPENS, TCP_ORIGINAL_SENT, TCP_PASSIVE_OPENS};
+use prony_model::metric::{
+    CONN_OUT_SENT, IF_TX_BYTES, IF_TX_PACKETS, TCP_ACTIVE_OPENS, TCP_ORIGINAL_SENT, TCP_PASSIVE_OPENS,
+};
 use prony_model::{Gap, KnobId, Level, NginxDirective};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -109,7 +111,9 @@ fn needless(r: &Reader<'_>) -> Result<f64, Gap> {
     let requests = r.requests()?;
     let sent = r.sum(&TCP_ORIGINAL_SENT)? / requests;
     let opens = (r.sum(&TCP_ACTIVE_OPENS).unwrap_or(0.0) + r.sum(&TCP_PASSIVE_OPENS).unwrap_or(0.0)) / requests;
-    let payload = (r.on_links(&IF_TX_BYTES)? / requests - HEADER_BYTES * (sent + 1.0)).max(0.0);
+    // A packet as its device counts it: segments that the device splits (GSO) share their headers there, in packets and in bytes.
+    let headers = HEADER_BYTES * r.on_links(&IF_TX_PACKETS)?;
+    let payload = ((r.on_links(&IF_TX_BYTES)? - headers) / requests).max(0.0);
     // The last segment of a message is the message's own.
     let full = (payload / SEGMENT_BYTES).floor();
     Ok((sent - messages(r)? - opens - full).max(0.0))
@@ -130,8 +134,6 @@ mod tests {
         )
     }
 
-    use prony_model::metric::IF_TX_PACKETS;
-
     #[test]
     fn fires_silent_border() {
         assert!((score(CAUSE.id, "lb", &lab(4.0)) - 0.08).abs() < 0.05, "{}", score(CAUSE.id, "lb", &lab(4.0)));
@@ -142,10 +144,25 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_a_little_longer_than_a_segment_needs_two() {
+        // 1,472 bytes leave as one packet that the device splits, with the headers counted once; the proxy sends on requests of 100 bytes.
+        let needless = |answer_bytes: f64, packets: f64| {
+            let of_lb =
+                |lab: Lab, metric, per_request: f64| lab.per_second("lb", metric, "eth0", 15_300.0 * per_request);
+            let lab = of_lb(lab(3.0), &IF_TX_PACKETS, packets + 1.0);
+            let run = of_lb(lab, &IF_TX_BYTES, answer_bytes + 100.0 + 66.0 * (packets + 1.0)).run();
+            needless(&Hop { run: &run, name: "lb" }.at(Level::At).unwrap()).unwrap()
+        };
+        assert_eq!(needless(1_472.0, 1.0), 0.0);
+        assert!((needless(1_200.0, 2.0) - 1.0).abs() < 0.01, "head and body apart");
+    }
+
+    #[test]
     fn each_question_to_a_store_has_its_answer() {
         let asked = |questions: f64, segments: f64| {
             let lab = Lab::chain()
                 .per_second("db", &IF_TX_BYTES, "eth0", 9_000.0)
+                .per_second("db", &IF_TX_PACKETS, "eth0", 2_000.0 * segments)
                 .statements(2_000.0 * questions)
                 .per_second("db", &TCP_ORIGINAL_SENT, "", 2_000.0 * segments);
             let run = lab.run();
