@@ -181,6 +181,11 @@ impl Row {
         Some(100.0 * (self.predicted? - self.achieved.as_ref()?.gain))
     }
 
+    /// The same where mending at most doubled throughput: beyond that a point says little.
+    fn small_gain_error_points(&self) -> Option<f64> {
+        self.gain_error_points().filter(|_| self.achieved.as_ref().is_some_and(|a| a.gain <= 1.0))
+    }
+
     /// How well the gain that was achieved is known itself, in percentage points: no prediction can be judged more exactly.
     pub fn gain_known_points(&self) -> Option<f64> {
         Some(100.0 * self.achieved.as_ref().filter(|_| self.predicted.is_some())?.half_interval?)
@@ -337,6 +342,11 @@ pub fn summary(rows: &[Row]) -> Vec<String> {
             100.0 * throughput
         ));
     }
+    if let Some((points, cases)) = off(Row::small_gain_error_points) {
+        lines.push(format!(
+            "where mending at most doubled throughput, that of the gain: {points:.1} points, over {cases} cases"
+        ));
+    }
     if let Some((points, cases)) = off(Row::gain_known_points) {
         lines.push(format!("the gain that was got is known to {points:.0} points itself (median half of its 95 % interval, {cases} cases)"));
     }
@@ -422,9 +432,14 @@ with a fault: 1 of 1 right; on 0 healthy stacks: 0 of 0 right
 grounded and right: 1; right among the three strongest: 1
 by plain thresholds: 0 of 0 right; by ranked correlation: 0 of 0 right
 median error of the predicted gain: 5 points, over 1 cases; of the throughput that follows from it: 4 %; of the share of the limit that it is: 3.3 points
+where mending at most doubled throughput, that of the gain: 5.0 points, over 1 cases
 the gain that was got is known to 3 points itself (median half of its 95 % interval, 1 cases)
 ";
         assert_eq!(table(&rows), want);
+        let doubled =
+            |gain| Row { achieved: Some(Achieved { gain, half_interval: None, moves: true }), ..rows[0].clone() };
+        assert_eq!(doubled(1.0).small_gain_error_points(), Some(-80.0));
+        assert_eq!(doubled(1.01).small_gain_error_points(), None);
         let calm = Row { case: "idle".into(), healthy: true, outcome: Outcome::Right, ..rows[0].clone() };
         let alarm = Row { outcome: Outcome::FalseAlarm, ..calm.clone() };
         assert_eq!(
