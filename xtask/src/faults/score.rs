@@ -5,6 +5,7 @@ use anyhow::Context as _;
 use prony_stats::paired;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Verdicts that name no fault: what a stack without one may honestly be told.
@@ -310,19 +311,19 @@ pub fn summary(rows: &[Row]) -> Vec<String> {
         let errors: Vec<f64> = scored.iter().filter_map(|r| error(r)).map(f64::abs).collect();
         Some((median(&errors)?, errors.len()))
     };
-    let (healthy, with_fault): (Vec<&Row>, Vec<&Row>) = scored.iter().partition(|r| r.healthy);
-    let mut stacks: Vec<&str> = healthy.iter().map(|r| r.case.as_str()).collect();
-    stacks.sort_unstable();
-    stacks.dedup();
-    let of_them = |rows: &[&Row]| {
-        format!("{} of {} right", rows.iter().filter(|r| r.outcome == Outcome::Right).count(), rows.len())
-    };
+    let healthy = scored.iter().filter(|r| r.healthy);
+    let (diagnosed, stacks) = (healthy.clone().count(), healthy.map(|r| &r.case).collect::<BTreeSet<_>>().len());
     let mut lines = vec![
         format!(
             "{} of {n} right; {} wrong, {} false alarms, {} failed; {} skipped, not counted",
             totals.right, totals.wrong, totals.false_alarms, totals.failed, totals.skipped
         ),
-        format!("with a fault: {}; on {} healthy stacks: {}", of_them(&with_fault), stacks.len(), of_them(&healthy)),
+        format!(
+            "with a fault: {} of {} right; on {stacks} healthy stacks: {} of {diagnosed} right",
+            right(|r| !r.healthy && r.outcome == Outcome::Right),
+            n - diagnosed,
+            right(|r| r.healthy && r.outcome == Outcome::Right)
+        ),
         format!(
             "grounded and right: {}; right among the three strongest: {}",
             right(|r| r.outcome == Outcome::Right && r.grounded == Some(true)),
