@@ -298,6 +298,8 @@ mod tests {
         silent(semaphore(0.9).own("app", 0.9), "it works");
         silent(semaphore(0.9).levels("app", &CONN_IN_BUSY, "80", [10.0, 31.0, 60.0]), "few of them");
         silent(Lab { x: [145.0, 290.0, 560.0], ..semaphore(0.9) }, "more at once are served");
+        let seldom = Lab { rate: Some(14.0), x: [7.0, 14.0, 21.0], r_us: [4_000.0; 3], ..semaphore(0.9) };
+        silent(seldom.gauge("app", &CONN_IN_BUSY, "80", 0.05), "one request that a reading happened to meet");
     }
 
     proptest! {

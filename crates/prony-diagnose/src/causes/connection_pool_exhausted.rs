@@ -214,6 +214,14 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_that_is_carried_waits_for_a_pool_all_the_same() {
+        let at_rate = |ms: f64| Lab { rate: Some(405.0), r_us: [5_000.0, ms * 1e3, ms * 1e3], ..lab() };
+        let found = finding(CAUSE.id, "app", &at_rate(20.0)).unwrap();
+        assert!((found.score - 0.75).abs() < 0.02, "6 of 8 wait: {}", found.score);
+        assert_eq!(score(CAUSE.id, "app", &at_rate(2.0)), 0.0, "fewer than one is in flight");
+    }
+
+    #[test]
     fn the_outside_carries_it_and_says_what_it_could_not_see() {
         let outside = |waiting: f64| lab().mute().gauge("app", &CONN_OUT_WAITING, "10.77.0.30:5432", waiting);
         assert_eq!(score(CAUSE.id, "app", &outside(0.4)), 0.0, "connections that rest");

@@ -19,7 +19,7 @@
 //! ## What it is not
 //! A pool of connections or a lock inside the application: then requests are read and wait inside. Threads that are all
 //! in use: then several requests are under way at what it calls. Processes that have one connection each: the others stay
-//! in the accept queue. A process whose CPU is full.
+//! in the accept queue. A process whose CPU is full, or whose runtime stops it to collect garbage.
 //!
 //! ## Fix
 //! An asynchronous driver, threads for calls that block, or more processes.
@@ -29,6 +29,7 @@
 
 use super::application_lock::held;
 use super::connection_pool_exhausted::UNREAD;
+use super::stop_the_world_pauses::stopped_by_pauses;
 use crate::cause::{
     Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_of_share, gain_until_full, ruled_out,
 };
@@ -109,6 +110,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let busy = cpus_per_process(hop)?;
     if busy.value >= BUSY_PROCESS {
         return ruled_out(&busy, BUSY_PROCESS, "guess", "its processes are busy");
+    }
+    if let Some((paused, border)) = stopped_by_pauses(hop) {
+        return ruled_out(&paused, border, "guess", "its runtime stops all its threads again and again");
     }
     let looks = blocked_looks(hop).map(|share| Fact::across_levels(hop, BLOCKED_LOOKS, share));
     if let Some(looks) = &looks {
@@ -209,7 +213,7 @@ pub(super) fn under_way(r: &Reader<'_>) -> Result<f64, Gap> {
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, score};
-    use prony_model::metric::{CONN_IN_BUSY, PROC_THREADS};
+    use prony_model::metric::{CONN_IN_BUSY, LOOK_PAUSED, PROC_THREADS};
     use proptest::prelude::*;
 
     /// 54 of 64 requests lie unread, nine connections, one statement at a time.
@@ -238,6 +242,8 @@ mod tests {
         let looks = |function: &str| lab(54.0).without("app", &LOOK_WAIT).gauge("app", &LOOK_WAIT, function, 0.95);
         silent(looks("ep_poll"), "it waits for events");
         silent(looks("ptrace_stop"), "a tracer holds it");
+        let pausing = looks("futex_wait_queue").gauge("app", &LOOK_PAUSED, "", 0.5).own("app", 0.3);
+        silent(pausing, "a runtime whose first thread only waits for the others, in pauses of the collector");
         assert!(score(CAUSE.id, "app", &looks("hrtimer_nanosleep")) > 0.5, "a sleep blocks too");
         let computes = |blocked, idle| {
             let looked = lab(54.0).without("app", &LOOK_WAIT).gauge("app", &LOOK_WAIT, "do_sys_poll", blocked);

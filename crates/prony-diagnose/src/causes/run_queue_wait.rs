@@ -29,6 +29,7 @@ use crate::cause::{
 };
 use crate::facts::{Fact, Hop, Reader};
 use crate::host_facts::looked_at;
+use crate::sessions::is_held_back;
 use prony_model::metric::{CPU_NICE, CPU_SYSTEM, CPU_USER, LOOK_NEIGHBOUR, PROC_NAME, PROC_RUN};
 use prony_model::{Gap, Level, Metric, Trial};
 use std::collections::BTreeSet;
@@ -73,8 +74,13 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     })?;
     let waiting = at.delay_and_run()?.0 / at.in_flight()?;
     let for_strangers = strangers.value / (strangers.value + waited_for_of_stack(hop)?);
-    let share =
-        if full { delay.value * for_strangers * wanted.value * (1.0 - at.stalled_share()) } else { waiting.min(taken) };
+    // At a rate that is carried it is the time of requests that matters, however full the CPU is.
+    let sets_the_pace = full && (at.trial.plan.rate.is_none() || is_held_back(hop) == Some(true));
+    let share = if sets_the_pace {
+        delay.value * for_strangers * wanted.value * (1.0 - at.stalled_share())
+    } else {
+        waiting.min(taken)
+    };
     if share < SHARE_MIN {
         let part = Fact::across_levels(hop, "share of the limit that waiting for a CPU explains", share);
         return ruled_out(&part, SHARE_MIN, "guess", "its workers want a CPU too seldom for strangers to matter");
@@ -217,6 +223,16 @@ mod tests {
             0.0,
             "the stack's own"
         );
+    }
+
+    #[test]
+    fn at_a_rate_that_is_carried_it_is_a_part_of_the_time() {
+        let seldom =
+            || lab(0.05).per_second("lb", &PROC_RUN, "101", 0.05).gauge("lb", &LOOK_NEIGHBOUR, "900 burn", 0.9);
+        let at_rate = |x: f64| Lab { rate: Some(1_000.0), x: [500.0, x, 1_500.0], r_us: [250.0; 3], ..seldom() };
+        let part = score(CAUSE.id, "lb", &at_rate(1_000.0));
+        assert!((part - 0.2).abs() < 0.01, "0.05 of 0.25 requests in flight: {part}");
+        assert!(score(CAUSE.id, "lb", &at_rate(900.0)) < 0.1, "a rate that is not carried");
     }
 
     #[test]

@@ -152,9 +152,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             return ruled_out(&seen, COLLECTS_MIN * paused.value, "guess", "its CPU works on requests in the pauses");
         }
     }
-    let share = paused.value.min(1.0);
-    let claim =
-        format!("{} stands still for {:.0} % of the time, in stretches of 50 ms and more", hop.name, share * 100.0);
+    let at = hop.at(Level::At)?;
+    // At a rate, what comes in a pause makes others wait after it too.
+    let waits = if at.trial.plan.rate.is_some() { unread.value / at.in_flight()? } else { 0.0 };
+    let share = paused.value.max(waits).min(1.0);
+    let percent = paused.value * 100.0;
+    let claim = format!("{} stands still for {percent:.0} % of the time, in stretches of 50 ms and more", hop.name);
     let longest = hop.look(&LOOK_PAUSE_LONGEST, "");
     let longest = longest.map(|s| Fact { unit: "s", ..Fact::across_levels(hop, LOOK_PAUSE_LONGEST.name, s) });
     let dose = cpu_or(hop, "prony has no knob for a collector")?;
@@ -167,6 +170,13 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .rising(Ok(if unread.value < border { busy } else { unread }))
         .tested_by(dose)
         .fires()
+}
+
+/// The share of the time in pauses, where they stop the hop.
+pub(super) fn stopped_by_pauses(hop: &Hop<'_>) -> Option<(Fact, f64)> {
+    let Ok(Judgement::Fires(_)) = check(hop) else { return None };
+    let paused = Fact { unit: "share", ..Fact::across_levels(hop, LOOK_PAUSED.name, hop.look(&LOOK_PAUSED, "").ok()?) };
+    Some((paused, PAUSED))
 }
 
 /// Pauses that are each too short to be seen as a stretch without answers, by the part of a full CPU that a collector has; none when it
@@ -212,6 +222,12 @@ mod tests {
     #[test]
     fn fires_silent_border() {
         assert!((finding(CAUSE.id, "app", &lab(0.4)).unwrap().score - 0.4).abs() < 1e-9);
+        let rate =
+            Lab { rate: Some(647.0), x: [320.0, 647.0, 960.0], ..lab(0.2).gauge("app", &CONN_IN_UNREAD, "80", 9.0) };
+        let rate = Lab { r_us: [1_000.0, 15_000.0, 15_000.0], ..rate };
+        let found = finding(CAUSE.id, "app", &rate).unwrap();
+        assert!((found.score - 0.93).abs() < 0.01, "9 of 10 wait for it at this rate: {}", found.score);
+        assert!(found.summary.contains("stands still for 20 %"), "{}", found.summary);
         assert_eq!(score(CAUSE.id, "db", &lab(0.4)), 0.0, "it waits for the application");
         assert_eq!(score(CAUSE.id, "app", &lab(0.0)), 0.0);
         assert_eq!(score(CAUSE.id, "app", &lab(0.049)), 0.0, "border");

@@ -12,7 +12,7 @@ use crate::{plan_interventions, remedy_to_come};
 use expect_test::{Expect, expect};
 use prony_model::limit::Bounded;
 use prony_model::metric::*;
-use prony_model::{Intervention, InterventionKind, Nanos};
+use prony_model::{Intervention, InterventionKind};
 use proptest::prelude::*;
 
 /// Verdict, confidence and candidates in short.
@@ -765,15 +765,6 @@ mod field {
         "#]],
         );
     }
-}
-
-#[test]
-fn an_objective_that_is_broken_is_not_none() {
-    let mut half =
-        Lab { rate: Some(7_650.0), x: [3_800.0, 7_650.0, 11_000.0], ..Lab::healthy().cpu("0", 0.2, 0.2, 0.1) };
-    half.stack.slo = Some(prony_model::stack::Slo { p99: Some(Nanos(1_000)), ..Default::default() });
-    let diagnosis = diagnose(&half.run());
-    assert!(diagnosis.verdict.summary.contains("nothing is saturated"), "{}", diagnosis.verdict.summary);
 }
 
 #[test]

@@ -14,7 +14,41 @@ fn a_rate_at_random_is_held_when_what_came_due_was_served() {
         diagnose(&run).verdict.summary
     };
     assert!(says(3_560).contains("the asked rate is held"), "{}", says(3_560));
-    assert!(says(3_600).contains("nothing is saturated"), "{}", says(3_600));
+    let few = "Inconclusive: 1780 requests/s are answered, 1.8k/s is asked, but nothing that was read explains it";
+    assert!(says(3_600).starts_with(few), "{}", says(3_600));
+}
+
+#[test]
+fn of_few_requests_one_may_still_be_under_way() {
+    let thirty_due = prony_model::LoadResult { intended: 30, duration_s: 2.0, ..Default::default() };
+    assert!(crate::sessions::is_carried(&thirty_due, 14.5), "29 answers");
+    assert!(!crate::sessions::is_carried(&thirty_due, 14.0), "28 answers");
+}
+
+#[test]
+fn a_rate_that_misses_its_objective_for_no_known_reason_is_inconclusive() {
+    let rate = Lab { rate: Some(1_800.0), x: [900.0, 1_800.0, 2_700.0], ..Lab::healthy().cpu("0", 0.1, 0.1, 0.05) };
+    let mut run = rate.run();
+    run.trials.iter_mut().for_each(|trial| trial.result.latency.p99_us = 98_000.0);
+    let verdict_within = |run: &mut Run, ms: u64| {
+        let p99 = Some(prony_model::Nanos::from_millis(ms));
+        run.stack.slo = Some(prony_model::stack::Slo { p99, ..Default::default() });
+        diagnose(run).verdict
+    };
+    let missed = verdict_within(&mut run, 20);
+    assert_eq!(missed.cause, "inconclusive");
+    let said = "p99 is 98.0 ms, 20.0 ms is asked, but nothing that was read explains it; requests spend 100 % of their time at lb";
+    assert!(missed.summary.contains(said), "{}", missed.summary);
+    assert_eq!(verdict_within(&mut run, 98).cause, "none", "the border: within it");
+}
+
+#[test]
+fn cpus_that_others_fill_have_no_room() {
+    let lab = Lab { rate: Some(1_800.0), x: [900.0, 1_800.0, 2_700.0], ..Lab::healthy() };
+    let verdict = diagnose(&lab.cpu("0", 0.98, 0.01, 0.01).own("lb", 0.05).run()).verdict;
+    assert_eq!(verdict.cause, "none", "{}", verdict.summary);
+    assert!(verdict.summary.contains("100 % busy; most of that is the work of others."), "{}", verdict.summary);
+    assert_eq!(verdict.predicted_gain, None);
 }
 
 #[test]
