@@ -34,9 +34,14 @@ pub fn is_held_back(hop: &Hop<'_>) -> Option<bool> {
     if let Some(growth) = concurrency_elasticity(hop) {
         return Some(growth < QUEUES);
     }
-    let trial = hop.at(Level::At).ok()?.trial;
-    trial.plan.rate?;
-    (!is_carried(&trial.result, trial.result.completed_per_s)).then_some(true)
+    hop.at(Level::At).ok()?.trial.plan.rate?;
+    (!carries_a_rate(hop)).then_some(true)
+}
+
+/// Whether a rate was asked and is carried: then it is the time of requests that matters, not throughput.
+pub fn carries_a_rate(hop: &Hop<'_>) -> bool {
+    let trial = hop.at(Level::At).ok().map(|at| at.trial).filter(|trial| trial.plan.rate.is_some());
+    trial.is_some_and(|trial| is_carried(&trial.result, trial.result.completed_per_s))
 }
 
 /// Answered over due, from which a rate is carried. At random, what comes due is off the rate by 1 % itself (Poisson, 2,000/s for 5 s).

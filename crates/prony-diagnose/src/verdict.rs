@@ -653,11 +653,12 @@ fn crowded_place(run: &Run) -> Option<(String, f64)> {
 
 /// Where most requests in flight stay, in words after a full sentence; empty where they stay at no one host.
 fn crowd_in_words(run: &Run) -> String {
-    let all = || Hop::path(run).first()?.at(Level::At).ok()?.in_flight().ok();
-    let words = |((name, share), all): ((String, f64), f64)| {
-        format!("; {:.0} of {all:.0} requests in flight stay at {name}", share * all)
+    let words = || {
+        let (name, share) = crowded_place(run)?;
+        let all = Hop::path(run).first()?.at(Level::At).ok()?.in_flight().ok()?;
+        Some(format!("; {:.0} of {all:.0} requests in flight stay at {name}", share * all))
     };
-    crowded_place(run).zip(all()).map_or(String::new(), words)
+    words().unwrap_or_default()
 }
 
 #[cfg(test)]

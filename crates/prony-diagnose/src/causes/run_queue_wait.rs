@@ -11,7 +11,7 @@
 //!
 //! ## Evidence
 //! With full CPUs the share of the time in which its workers want a CPU that they wait for strangers; of what they wait for, the
-//! stack's own processes are left out. Else the share of request time that workers wait.
+//! stack's own processes are left out. Else, and at a rate that is carried, the share of request time that workers wait.
 //!
 //! ## What it is not
 //! Hosts of the stack, or its generator, that share CPUs: then the machine is too small, which is an honest limit.
@@ -29,7 +29,7 @@ use crate::cause::{
 };
 use crate::facts::{Fact, Hop, Reader};
 use crate::host_facts::looked_at;
-use crate::sessions::is_held_back;
+use crate::sessions::carries_a_rate;
 use prony_model::metric::{CPU_NICE, CPU_SYSTEM, CPU_USER, LOOK_NEIGHBOUR, PROC_NAME, PROC_RUN};
 use prony_model::{Gap, Level, Metric, Trial};
 use std::collections::BTreeSet;
@@ -74,9 +74,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     })?;
     let waiting = at.delay_and_run()?.0 / at.in_flight()?;
     let for_strangers = strangers.value / (strangers.value + waited_for_of_stack(hop)?);
-    // At a rate that is carried it is the time of requests that matters, however full the CPU is.
-    let sets_the_pace = full && (at.trial.plan.rate.is_none() || is_held_back(hop) == Some(true));
-    let share = if sets_the_pace {
+    let share = if full && !carries_a_rate(hop) {
         delay.value * for_strangers * wanted.value * (1.0 - at.stalled_share())
     } else {
         waiting.min(taken)

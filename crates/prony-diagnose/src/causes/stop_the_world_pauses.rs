@@ -11,7 +11,8 @@
 //! Nothing is served in a pause, and what came in waits for its end: the tail of the response times is the pause.
 //!
 //! ## Evidence
-//! The share of the time that goes by in such stretches, or the share of the CPU samples that are the collector's.
+//! The share of the time that goes by in such stretches, or the share of the CPU samples that are the collector's. At a rate that is
+//! carried, the share of the requests in flight that lie unread, if that is more.
 //!
 //! ## What it is not
 //! A quota of CPU time that stops the processes: `cpu-quota-throttled`. Hosts behind or before it, which have nothing
@@ -32,7 +33,7 @@ use crate::cause::{
 };
 use crate::facts::{Fact, Hop};
 use crate::profile::{Code, Profile};
-use crate::sessions::{BUSY_PROCESS, cpus_per_process, runs_code};
+use crate::sessions::{BUSY_PROCESS, carries_a_rate, cpus_per_process, runs_code};
 use prony_model::metric::{CONN_IN_UNREAD, LOOK_PAUSE_LONGEST, LOOK_PAUSED};
 use prony_model::{Gap, Level};
 
@@ -122,7 +123,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if !runs_code(hop) {
         return does_not_apply(hop, "runs no code of the application");
     }
-    let paused = Fact { unit: "share", ..Fact::across_levels(hop, LOOK_PAUSED.name, hop.look(&LOOK_PAUSED, "")?) };
+    let paused = paused(hop)?;
     if paused.value < PAUSED {
         return in_short_pauses(hop).unwrap_or_else(|| ruled_out(&paused, PAUSED, "guess", "it sends all the time"));
     }
@@ -152,9 +153,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             return ruled_out(&seen, COLLECTS_MIN * paused.value, "guess", "its CPU works on requests in the pauses");
         }
     }
-    let at = hop.at(Level::At)?;
     // At a rate, what comes in a pause makes others wait after it too.
-    let waits = if at.trial.plan.rate.is_some() { unread.value / at.in_flight()? } else { 0.0 };
+    let waits = if carries_a_rate(hop) { unread.value / hop.at(Level::At)?.in_flight()? } else { 0.0 };
     let share = paused.value.max(waits).min(1.0);
     let percent = paused.value * 100.0;
     let claim = format!("{} stands still for {percent:.0} % of the time, in stretches of 50 ms and more", hop.name);
@@ -172,11 +172,14 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .fires()
 }
 
-/// The share of the time in pauses, where they stop the hop.
+fn paused(hop: &Hop<'_>) -> Result<Fact, Gap> {
+    Ok(Fact { unit: "share", ..Fact::across_levels(hop, LOOK_PAUSED.name, hop.look(&LOOK_PAUSED, "")?) })
+}
+
+/// The share of the time in pauses that are seen to stop the hop, with its border.
 pub(super) fn stopped_by_pauses(hop: &Hop<'_>) -> Option<(Fact, f64)> {
-    let Ok(Judgement::Fires(_)) = check(hop) else { return None };
-    let paused = Fact { unit: "share", ..Fact::across_levels(hop, LOOK_PAUSED.name, hop.look(&LOOK_PAUSED, "").ok()?) };
-    Some((paused, PAUSED))
+    let paused = paused(hop).ok().filter(|paused| paused.value >= PAUSED)?;
+    matches!(check(hop), Ok(Judgement::Fires(_))).then_some((paused, PAUSED))
 }
 
 /// Pauses that are each too short to be seen as a stretch without answers, by the part of a full CPU that a collector has; none when it
