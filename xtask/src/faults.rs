@@ -256,7 +256,8 @@ impl Bench {
         row.by_threshold = baselines::by_threshold(&run).judged(truth, self.healthy);
         row.by_correlation = baselines::by_correlation(&run).judged(truth, self.healthy);
         if self.loads && !truth.is_healthy() {
-            row.achieved = Achieved::of(&self.pairs(stand, stack)?);
+            let at_rate = answer.pointer("/verdict/at_rate").is_some_and(|at_rate| *at_rate == Value::Bool(true));
+            row.achieved = Achieved::of(&self.pairs(stand, stack)?, at_rate);
             if row.achieved.as_ref().is_some_and(|a| !a.moves) {
                 row.outcome = Outcome::Skipped("the fault moves neither throughput nor the tail here".to_string());
             }
@@ -319,6 +320,7 @@ impl Bench {
         let number = |path: &str| said.pointer(path).and_then(Value::as_f64).with_context(|| format!("no {path}"));
         Ok(score::Load {
             good_per_s: number("/result/good_per_s")?,
+            mean_us: number("/result/latency/mean_us")?,
             p99_us: number("/result/latency/p99_us")?,
             p999_us: number("/result/latency/p999_us")?,
         })

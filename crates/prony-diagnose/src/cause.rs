@@ -171,7 +171,9 @@ impl Dose {
             InterventionKind::LinkRate { interface: slowed, .. } => {
                 matches!(self, Dose::Link { interface, .. } if interface == slowed)
             }
-            InterventionKind::Concurrency => matches!(self, Dose::Concurrency | Dose::Queue),
+            InterventionKind::Concurrency | InterventionKind::LowerRate => {
+                matches!(self, Dose::Concurrency | Dose::Queue)
+            }
             // It asks whether anything limits at all.
             InterventionKind::Rate | InterventionKind::Placebo => false,
             InterventionKind::Removal { .. } => matches!(self, Dose::Removal | Dose::RemovalByAll),

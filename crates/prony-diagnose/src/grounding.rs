@@ -117,7 +117,7 @@ fn test_of<'a>(hop: &Hop<'a>, finding: &Finding) -> Option<&'a Intervention> {
         InterventionKind::Removal { .. } => turns_remedy(i, finding),
         InterventionKind::Cpu => finding.dose.cpu_host(hop) == Some(i.target.as_str()),
         InterventionKind::LinkRate { .. } => i.target == hop.name,
-        InterventionKind::Concurrency | InterventionKind::KeepAlive => true,
+        InterventionKind::Concurrency | InterventionKind::LowerRate | InterventionKind::KeepAlive => true,
         InterventionKind::Rate | InterventionKind::Placebo => false,
     };
     let mut done = tests_done(hop.run).rev();
@@ -135,6 +135,12 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
     if intervention.what.is_removal() {
         return removal(&seen, intervention, finding);
     }
+    if intervention.what == InterventionKind::LowerRate {
+        return lower_rate(&seen, intervention, finding);
+    }
+    if intervention.at_rate {
+        return slowed_at_rate(&seen, intervention, finding);
+    }
     if finding.dose == Dose::Queue {
         return queue(&seen);
     }
@@ -145,6 +151,7 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
         }
         InterventionKind::Concurrency
         | InterventionKind::Rate
+        | InterventionKind::LowerRate
         | InterventionKind::Removal { .. }
         | InterventionKind::KeepAlive
         | InterventionKind::Placebo => "with more connections, throughput followed by".to_string(),
@@ -207,7 +214,7 @@ pub fn gain(hop: &Hop<'_>, finding: &Finding) -> Gain {
     let interval = predicted.and_then(|gain| {
         let intervention = test_of(hop, finding)?;
         let slowed = matches!(intervention.what, InterventionKind::Cpu | InterventionKind::LinkRate { .. });
-        let seen = Seen::of(intervention).filter(|_| slowed)?;
+        let seen = Seen::of(intervention).filter(|_| slowed && !intervention.at_rate)?;
         let [low, high] = [seen.low, seen.high].map(|elasticity| (elasticity * gain.ln_1p()).exp_m1());
         (low.is_finite() && high.is_finite()).then(|| (low.min(gain), high.max(gain)))
     });
@@ -216,7 +223,7 @@ pub fn gain(hop: &Hop<'_>, finding: &Finding) -> Gain {
 
 /// What shows that a finding holds back only a part: throughput follows its CPU, but by far not in full.
 pub fn only_a_part(hop: &Hop<'_>, finding: &Finding) -> Option<String> {
-    let seen = test_of(hop, finding).filter(|_| finding.dose.cpu_host(hop).is_some()).and_then(Seen::of)?;
+    let seen = cpu_seen(hop, finding)?;
     is_part(hop, &seen).then(|| {
         let growth = concurrency_elasticity(hop).filter(|e| *e >= FLAT);
         let growth = growth.map_or(String::new(), |e| format!(", and still grows with connections by {e:.2}"));
@@ -226,8 +233,14 @@ pub fn only_a_part(hop: &Hop<'_>, finding: &Finding) -> Option<String> {
 
 /// The least and the most of the limit that a host's CPU explains, by what throughput did when it was slowed; none where it did not follow.
 pub fn cpu_share(hop: &Hop<'_>, finding: &Finding) -> Option<(f64, f64)> {
-    let seen = test_of(hop, finding).filter(|_| finding.dose.cpu_host(hop).is_some()).and_then(Seen::of)?;
+    let seen = cpu_seen(hop, finding)?;
     seen.follows().then(|| (seen.low.min(1.0), seen.high.min(1.0)))
+}
+
+/// What throughput did when the CPU that a finding is about was slowed.
+fn cpu_seen(hop: &Hop<'_>, finding: &Finding) -> Option<Seen> {
+    let is_cpu = |i: &&Intervention| finding.dose.cpu_host(hop).is_some() && !i.at_rate;
+    test_of(hop, finding).filter(is_cpu).and_then(Seen::of)
 }
 
 /// The share of the limit that mending it took away at least, when it was tested by its remedy; none where that brought nothing for sure.
@@ -284,6 +297,48 @@ fn queue(seen: &Seen) -> Response {
     }
 }
 
+/// With fewer requests those that queue for each other are answered sooner; what each waits for by itself takes as long as before. A
+/// place that is held for long by each is taken less often, and the wait for its turn may be little: that it stays acquits no queue.
+fn lower_rate(seen: &Seen, intervention: &Intervention, finding: &Finding) -> Response {
+    let queues = finding.dose == Dose::Queue;
+    let expected = if queues { "more than 0 is expected of a queue" } else { "0 is expected of a wait of its own" };
+    let fewer = format!("with {:.0} % fewer requests asked for", 100.0 * intervention.dose);
+    let detail = format!("{fewer}, the mean latency followed by {}, {expected}", seen.text());
+    let stays = seen.value.abs() < STANDS_STILL && seen.high < SOLE;
+    match queues {
+        true if seen.low > 0.0 && seen.value >= STANDS_STILL => Response::Follows(detail),
+        false if stays => Response::Follows(detail),
+        false if seen.low > FOLLOWS => Response::Contradicts(detail),
+        true | false => Response::Unclear(detail),
+    }
+}
+
+/// With less CPU requests take longer by the part of their time that is its work. A quota is felt only by work that outlasts it: what
+/// stays the same acquits nobody.
+fn slowed_at_rate(seen: &Seen, intervention: &Intervention, finding: &Finding) -> Response {
+    let detail = format!(
+        "with {} given less CPU, the speed of answers followed by {}, {:.2} is expected",
+        intervention.target,
+        seen.text(),
+        finding.score
+    );
+    if seen.follows_as(finding.score) { Response::Follows(detail) } else { Response::Unclear(detail) }
+}
+
+/// Whether an intervention is expected to change nothing: then its answer is no measure for its control.
+fn expects_nothing(intervention: &Intervention, finding: &Finding) -> bool {
+    match intervention.what {
+        InterventionKind::LowerRate => finding.dose == Dose::Concurrency,
+        InterventionKind::Concurrency => finding.dose == Dose::Queue,
+        InterventionKind::Cpu
+        | InterventionKind::LinkRate { .. }
+        | InterventionKind::Rate
+        | InterventionKind::Removal { .. }
+        | InterventionKind::KeepAlive
+        | InterventionKind::Placebo => false,
+    }
+}
+
 fn removal(seen: &Seen, intervention: &Intervention, finding: &Finding) -> Response {
     let predicted = finding.gain.unwrap_or(0.0);
     let mut knobs: Vec<String> = intervention.what.knobs().iter().map(|k| format!("{}={}", k.id, k.value)).collect();
@@ -294,7 +349,8 @@ fn removal(seen: &Seen, intervention: &Intervention, finding: &Finding) -> Respo
         low if low > FROM_NOTHING => format!("rose from next to nothing, more than {low:.0} times"),
         _ => format!("changed by {}", seen.text()),
     };
-    let mut detail = format!("with {done}, throughput {changed}; predicted {predicted:.2}");
+    let what = if intervention.at_rate { "the speed of answers" } else { "throughput" };
+    let mut detail = format!("with {done}, {what} {changed}; predicted {predicted:.2}");
     let wait = wait_gone(intervention);
     if let Some((name, wait)) = &wait {
         detail.push_str(&format!(", latency at {name} by {}", wait.text()));
@@ -419,8 +475,7 @@ impl<'a> Suspect<'a> {
             Response::Unclear(detail) => (false, true, detail),
             Response::Contradicts(detail) | Response::NotTested(detail) => (false, false, detail),
         };
-        // Of a queue 0 is expected, so it is no measure for its control.
-        let first = test_of(hop, finding).filter(|_| finding.dose != Dose::Queue);
+        let first = test_of(hop, finding).filter(|i| !expects_nothing(i, finding));
         let by_more =
             if is_open && !followed { first.and_then(|i| follows_when_slowed_more(hop.run, i)) } else { None };
         let counts = by_more.or(first);
@@ -449,6 +504,7 @@ impl<'a> Suspect<'a> {
             | InterventionKind::LinkRate { .. }
             | InterventionKind::Concurrency
             | InterventionKind::Rate
+            | InterventionKind::LowerRate
             | InterventionKind::KeepAlive
             | InterventionKind::Removal { .. } => stands_still(seen, self.seen.as_ref()),
         }
@@ -580,9 +636,14 @@ pub fn follows_cpu_of(hop: &Hop<'_>) -> bool {
     surprising_hosts(hop.run).iter().any(|(name, _)| *name == hop.name)
 }
 
+/// The tests that gave a host less CPU in a closed loop. At a rate they tell how long its work takes, not whether it is the limit.
+fn cpus_slowed(run: &Run) -> impl DoubleEndedIterator<Item = &Intervention> {
+    tests_done(run).filter(|i| i.what == InterventionKind::Cpu && !i.at_rate)
+}
+
 /// What throughput did when this hop was last given less CPU.
 pub fn slowed(hop: &Hop<'_>) -> Option<Seen> {
-    tests_done(hop.run).rfind(|i| i.what == InterventionKind::Cpu && i.target == hop.name).and_then(Seen::of)
+    cpus_slowed(hop.run).rfind(|i| i.target == hop.name).and_then(Seen::of)
 }
 
 /// Whether throughput stood still for sure when this hop was last given less CPU.
@@ -592,8 +653,7 @@ pub fn stands_still_without_cpu_of(hop: &Hop<'_>) -> bool {
 
 /// Hosts whose CPU throughput followed by more than a part although nobody suspected it, with the elasticity.
 pub fn surprising_hosts(run: &Run) -> Vec<(&str, f64)> {
-    let cpu = tests_done(run).filter(|i| i.what == InterventionKind::Cpu);
-    let seen = cpu.filter_map(|i| Some((Hop { run, name: &i.target }, Seen::of(i)?)));
+    let seen = cpus_slowed(run).filter_map(|i| Some((Hop { run, name: &i.target }, Seen::of(i)?)));
     let followed = seen.filter(|(hop, s)| s.follows() && !is_part(hop, s));
     followed.map(|(hop, s)| (hop.name, s.value)).collect()
 }

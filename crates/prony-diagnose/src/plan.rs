@@ -6,6 +6,7 @@
 use crate::cause::{Dose, Kind, cpu_is_full, greatest_user};
 use crate::facts::Hop;
 use crate::grounding::{Response, is_answered, response};
+use crate::sessions::carries_a_rate;
 use crate::verdict::{SAME_SCORE, Standing, standing};
 use prony_model::stack::Role;
 use prony_model::{Diagnosis, Intervention, InterventionKind, Knob, Level, Run};
@@ -18,6 +19,9 @@ const DOSE: f64 = 0.2;
 const HEADROOM_DOSES: [f64; 2] = [0.1, 0.4];
 /// Share by which connections are raised. A guess: enough to see, little enough to stay on the same part of the curve.
 const MORE_CONNECTIONS: f64 = 0.5;
+/// Share by which the rate is lowered. A guess: one server that is busy for half of the time answers in two thirds of the time then
+/// (M/M/1).
+const LOWER_RATE: f64 = 0.5;
 
 /// The interventions that would test the verdict of `diagnosis`: the suspect, then the negative control; each with
 /// `pairs` 0. Once they were done and throughput followed: further looks at the suspect, the most telling first. Empty when
@@ -54,6 +58,9 @@ pub fn plan_interventions(run: &Run, diagnosis: &Diagnosis) -> Vec<Intervention>
     }
     if plan.is_empty() {
         further.retain(|p| !is_tried(p));
+        // Trials that keep the rate and those of a closed loop have no baseline together.
+        let keeps_rate = further.iter().any(|p| p.at_rate);
+        further.retain(|p| p.at_rate == keeps_rate);
         plan = further;
     }
     plan
@@ -84,7 +91,15 @@ pub fn remedy_to_come(run: &Run, diagnosis: &Diagnosis) -> Option<Intervention> 
 }
 
 fn remedy_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<Intervention> {
-    removal_of(suspect, standing).map(|what| Intervention::planned(suspect.hop.name, what, false, 1.0))
+    let what = removal_of(suspect, standing)?;
+    Some(where_asked(&suspect.hop, Intervention::planned(suspect.hop.name, what, false, 1.0)))
+}
+
+/// At the rate that is asked for, where that is carried and it is the time of requests that matters. Not what passes a link: at a rate
+/// that is all it has to carry, and a link that carries less holds everybody up, whatever else does.
+fn where_asked(hop: &Hop<'_>, planned: Intervention) -> Intervention {
+    let is_link = matches!(planned.what, InterventionKind::LinkRate { .. });
+    if carries_a_rate(hop) && !is_link { planned.at_rate() } else { planned }
 }
 
 /// Whether throughput was seen to follow a suspect while nothing else was tried.
@@ -124,7 +139,7 @@ fn further_looks(suspect: &Standing<'_>, tested: &Intervention, standing: &[Stan
     let remedy = remedy_of(suspect, standing);
     let again = match remedy {
         _ if is_answered(&suspect.hop, &suspect.finding) => None,
-        Some(_) => Some(Intervention::planned("", InterventionKind::Placebo, true, 0.0)),
+        Some(_) => Some(where_asked(&suspect.hop, Intervention::planned("", InterventionKind::Placebo, true, 0.0))),
         None if follows => last_control(suspect.hop.run).and_then(slowed_more),
         None => slowed_more(tested),
     };
@@ -161,21 +176,28 @@ fn is_closed_loop(run: &Run) -> bool {
     run.level(Level::At).is_some_and(|t| t.plan.rate.is_none())
 }
 
+/// What shows whether requests wait for each other: in a closed loop more connections. At a rate that is carried fewer requests: the time
+/// of each is asked there, and more of them would change the question. At one that is not, the stack is at its limit already.
+fn of_waits(hop: &Hop<'_>) -> (InterventionKind, f64) {
+    match carries_a_rate(hop) {
+        true => (InterventionKind::LowerRate, LOWER_RATE),
+        false => (InterventionKind::Concurrency, MORE_CONNECTIONS),
+    }
+}
+
 fn suspect_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<Intervention> {
     let (what, dose) = match &suspect.finding.dose {
         Dose::Cpu | Dose::CpuOf(_) => (InterventionKind::Cpu, DOSE),
         Dose::Link { interface, bits_per_s } => {
             (InterventionKind::LinkRate { interface: interface.clone(), from_bits_per_s: *bits_per_s }, DOSE)
         }
-        Dose::Concurrency | Dose::Queue if is_closed_loop(suspect.hop.run) => {
-            (InterventionKind::Concurrency, MORE_CONNECTIONS)
-        }
+        Dose::Concurrency | Dose::Queue => of_waits(&suspect.hop),
         Dose::Removal | Dose::RemovalByAll => (removal_of(suspect, standing)?, 1.0),
         Dose::KeepAlive => (InterventionKind::KeepAlive, 1.0),
-        Dose::Concurrency | Dose::Queue | Dose::Untestable(_) => return None,
+        Dose::Untestable(_) => return None,
     };
     let target = suspect.finding.dose.tested_host(&suspect.hop);
-    Some(Intervention::planned(target, what, false, dose))
+    Some(where_asked(&suspect.hop, Intervention::planned(target, what, false, dose)))
 }
 
 fn knobs_of<'s>(standing: &'s Standing<'_>) -> impl Iterator<Item = Knob> + use<'s> {
@@ -183,16 +205,19 @@ fn knobs_of<'s>(standing: &'s Standing<'_>) -> impl Iterator<Item = Knob> + use<
 }
 
 /// The negative control of what tests a suspect: the hop that should not matter, made slower as well. Where every hop may matter, and
-/// where a remedy is tried: the same trials with nothing turned. What cannot be tested has only the former.
+/// where a remedy is tried or the rate lowered: the same trials with nothing turned. What cannot be tested has only the former.
 fn control_of(
     suspect: &Standing<'_>,
     standing: &[Standing<'_>],
     tested: Option<&Intervention>,
 ) -> Option<Intervention> {
-    let is_removal = tested.is_some_and(|tested| tested.what.is_removal());
-    let bystander = if is_removal { None } else { control_for(suspect, standing) };
+    let has_none = tested.is_some_and(|tested| tested.what.is_removal() || tested.what == InterventionKind::LowerRate);
+    let bystander = if has_none { None } else { control_for(suspect, standing) };
     let slowed = bystander.map(|hop| Intervention::planned(hop.name, InterventionKind::Cpu, true, DOSE));
-    slowed.or_else(|| tested.map(|_| Intervention::planned("", InterventionKind::Placebo, true, 0.0)))
+    let nothing = || Intervention::planned("", InterventionKind::Placebo, true, 0.0);
+    let control = slowed.or_else(|| tested.map(|_| nothing()));
+    let at_rate = tested.map_or(carries_a_rate(&suspect.hop), |tested| tested.at_rate);
+    control.map(|control| Intervention { at_rate, ..control })
 }
 
 /// Whether the hop would not feel such a dose: what its CPUs leave idle is more than that share of what it could get.

@@ -379,7 +379,9 @@ fn beside(top: &Standing<'_>, others: &[Standing<'_>]) -> String {
 fn verdict_of(top: &Standing<'_>, others: &[Standing<'_>]) -> Verdict {
     let tests = grounding::tests(&top.hop, &top.finding);
     let gain = grounding::gain(&top.hop, &top.finding);
-    let share = format!("it explains {:.0} % of the limit", top.finding.score * 100.0);
+    let at_rate = sessions::carries_a_rate(&top.hop);
+    let whole = if at_rate { "time that requests take" } else { "limit" };
+    let share = format!("it explains {:.0} % of the {whole}", top.finding.score * 100.0);
     let (low, high) = gain.interval.unzip();
     let (unseen, most) = match top.finding.lookalike {
         Some(what) => (format!(" What would show the same was not read: {what}."), Confidence::Medium),
@@ -390,25 +392,38 @@ fn verdict_of(top: &Standing<'_>, others: &[Standing<'_>]) -> Verdict {
         hop: top.hop.name.to_string(),
         confidence: confidence(&tests).min(most),
         grounded: tests.iter().all(|t| t.holds),
+        at_rate,
         predicted_gain: gain.value,
         predicted_gain_low: low,
         predicted_gain_high: high,
-        summary: format!("{}: {share}{}.{}{unseen}", top.finding.summary, in_words(&gain), beside(top, others)),
+        summary: format!(
+            "{}: {share}{}.{}{unseen}",
+            top.finding.summary,
+            in_words(&gain, at_rate),
+            beside(top, others)
+        ),
         grounding: tests,
     }
 }
 
-fn in_words(gain: &Gain) -> String {
+/// A gain as what it does to throughput; at a rate that is carried, to the mean latency.
+fn in_words(gain: &Gain, at_rate: bool) -> String {
     let percent = |share: f64| format!("{:+.0} %", 100.0 * share);
+    let changes = |gain: f64| if at_rate { -gain / (1.0 + gain) } else { gain };
+    let what = if at_rate { "the mean latency" } else { "throughput" };
     match (gain.value, gain.interval, gain.tried_in) {
         (Some(value), Some((low, high)), Some(pairs)) => {
+            let (low, high) = if at_rate { (changes(high), changes(low)) } else { (low, high) };
             let span = format!("({} to {})", percent(low), percent(high));
             let wait =
                 gain.wait.map_or(String::new(), |(at, change)| format!(", latency at {at} by {}", percent(change)));
             format!(
-                "; its remedy, tried in {pairs} pairs of short trials, changed throughput by {} {span}{wait}",
-                percent(value)
+                "; its remedy, tried in {pairs} pairs of short trials, changed {what} by {} {span}{wait}",
+                percent(changes(value))
             )
+        }
+        (Some(value), _, _) if at_rate => {
+            format!("; mending it is predicted to change {what} by {}", percent(changes(value)))
         }
         (Some(value), _, _) => format!("; mending it is predicted to bring {:.0} % more", value * 100.0),
         (None, _, _) => String::new(),
@@ -463,6 +478,7 @@ fn none(run: &Run, why: &str, evidence: &[Evidence]) -> Verdict {
             InterventionKind::Rate => "more requests asked for",
             InterventionKind::Cpu
             | InterventionKind::LinkRate { .. }
+            | InterventionKind::LowerRate
             | InterventionKind::Removal { .. }
             | InterventionKind::KeepAlive
             | InterventionKind::Placebo => return None,

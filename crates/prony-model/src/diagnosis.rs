@@ -98,6 +98,8 @@ pub enum InterventionKind {
     Concurrency,
     /// The rate that an open loop asks for: more of it, which a stack with room carries.
     Rate,
+    /// The rate that an open loop asks for: less of it, which takes away what requests wait for each other.
+    LowerRate,
     /// The suspect is removed by its remedy.
     Removal {
         /// What is turned.
@@ -132,6 +134,7 @@ impl InterventionKind {
             | InterventionKind::LinkRate { .. }
             | InterventionKind::Concurrency
             | InterventionKind::Rate
+            | InterventionKind::LowerRate
             | InterventionKind::KeepAlive
             | InterventionKind::Placebo => Vec::new(),
         }
@@ -152,9 +155,14 @@ pub struct Intervention {
     /// dose, which draws the headroom curve. It decides nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub further: bool,
-    /// Share by which the resource is made worse (for concurrency and rate: by which it is raised).
+    /// True where the trials keep the rate that the workload asks for. Then it is not throughput that answers, but how soon a request
+    /// is answered: 1 / mean latency.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_rate: bool,
+    /// Share by which the resource is made worse, or the rate lowered (for concurrency and a higher rate: by which it is raised).
     pub dose: f64,
-    /// Elasticity of throughput; for a removal and a placebo: relative gain. None before it was done.
+    /// Elasticity of throughput, for a lower rate of the mean latency; for a removal and a placebo: relative gain. None before it was
+    /// done.
     pub elasticity: Option<f64>,
     /// Lower end of the 95 % interval.
     pub low: Option<f64>,
@@ -178,7 +186,13 @@ impl Intervention {
     pub fn planned(target: &str, what: InterventionKind, control: bool, dose: f64) -> Self {
         let target = target.to_string();
         let (elasticity, low, high, p99, p999, by_speed) = (None, None, None, None, None, None);
-        Self { target, what, control, further: false, dose, elasticity, low, high, p99, p999, pairs: 0, by_speed }
+        let (further, at_rate, pairs) = (false, false, 0);
+        Self { target, what, control, further, at_rate, dose, elasticity, low, high, p99, p999, pairs, by_speed }
+    }
+
+    /// The same at the rate that the workload asks for.
+    pub fn at_rate(self) -> Self {
+        Self { at_rate: true, ..self }
     }
 }
 
@@ -193,6 +207,10 @@ pub struct Verdict {
     pub confidence: Confidence,
     /// Structure, deviation, order in time and the response to an intervention all agree.
     pub grounded: bool,
+    /// True where the rate that was asked for is carried. Then shares are of the time that requests take, and gains of how soon they are
+    /// answered: 1 / mean latency.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_rate: bool,
     /// Relative gain in throughput that the remedy is predicted to bring; none when it cannot be said.
     pub predicted_gain: Option<f64>,
     /// Lower end of its 95 % interval; none when no intervention told how far throughput follows.

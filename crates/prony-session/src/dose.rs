@@ -5,17 +5,27 @@
 
 use prony_model::metric::{CGROUP_QUOTA, PROC_CPUS_ALLOWED, PROC_IS_WORKER, PROC_RUN, PROC_THREADS};
 use prony_model::run::Arm;
-use prony_model::{Gap, Level, Purpose, Run, SeriesSet, Window};
+use prony_model::{Gap, Level, Purpose, Run, SeriesSet, Trial, Window};
 
 /// The smallest quota the kernel takes, 1 ms, in its longest period, 1 s (kernel/sched/core.c, `min_cfs_quota_period` and
 /// `max_cfs_quota_period`).
 const CPUS_MIN: f64 = 0.001;
 
+/// How many times what a host uses it may take at a rate before its capacity is cut. A guess: it then feels the dose, and carries the rate.
+const ROOM_AT_RATE: f64 = 2.0;
+
 /// CPU time per second, in CPUs, that slows `host` by `dose`. The capacity is the largest seen in a trial as found: in one
 /// that strangers disturbed, the host got less than it can have.
-pub(crate) fn slowed_cpus(run: &Run, host: &str, dose: f64) -> Result<f64, Gap> {
+///
+/// At a rate a host with many CPUs has few of them in use at once: there no more than one counts, or twice what it uses.
+pub(crate) fn slowed_cpus(run: &Run, host: &str, dose: f64, at_rate: bool) -> Result<f64, Gap> {
     let as_found = run.trials.iter().filter(|t| is_as_found(&t.purpose));
-    let capacities: Vec<Result<f64, Gap>> = as_found.map(|t| capacity_cpus(run, host, t.window)).collect();
+    let capacity = |t: &Trial| {
+        let cpus = capacity_cpus(run, host, t.window)?;
+        let used = run.process_cpus(host, t.window).unwrap_or(cpus);
+        Ok(if at_rate { cpus.min((used * ROOM_AT_RATE).max(1.0)) } else { cpus })
+    };
+    let capacities: Vec<Result<f64, Gap>> = as_found.map(capacity).collect();
     let largest = capacities.iter().flatten().copied().reduce(f64::max);
     match (largest, capacities.into_iter().find_map(Result::err)) {
         (Some(cpus), _) => Ok((cpus * (1.0 - dose)).max(CPUS_MIN)),
@@ -101,10 +111,26 @@ mod tests {
 
     /// What is left of the CPU at a dose of 20 %.
     fn check(run: MadeRun, want: Expect) {
-        want.assert_eq(&match slowed_cpus(&run.run, "lb", 0.2) {
+        want.assert_eq(&left(&run, false));
+    }
+
+    fn left(run: &MadeRun, at_rate: bool) -> String {
+        match slowed_cpus(&run.run, "lb", 0.2, at_rate) {
             Ok(cpus) => format!("{cpus:.3} CPUs"),
             Err(gap) => gap.to_string(),
-        });
+        }
+    }
+
+    #[test]
+    fn at_a_rate_few_of_many_cpus_are_in_use_at_once() {
+        let four = |used: f64| {
+            let run = worker(LB, used, &[1.0 - used / 4.0; 4]).shows(&PROC_THREADS, "7", 4.0);
+            [true, false].map(|at_rate| left(&run, at_rate))
+        };
+        assert_eq!(four(0.1), ["0.800 CPUs", "3.200 CPUs"], "one at a time");
+        assert_eq!(four(1.0), ["1.600 CPUs", "3.200 CPUs"], "twice what it uses");
+        assert_eq!(four(3.0), ["3.200 CPUs", "3.200 CPUs"], "never more than it can get");
+        assert_eq!(left(&worker(LB, 0.1, &[0.3]), true), "0.320 CPUs", "less than one is all there is");
     }
 
     #[test]

@@ -397,6 +397,7 @@ impl<'a> Driver<'a> {
         let request = match planned.what {
             InterventionKind::Concurrency
             | InterventionKind::Rate
+            | InterventionKind::LowerRate
             | InterventionKind::KeepAlive
             | InterventionKind::Placebo => return Outcome::Done,
             InterventionKind::Removal { .. } => return self.turn_all(&planned.what.knobs()),
@@ -404,10 +405,12 @@ impl<'a> Driver<'a> {
                 let rate = prony_model::BitRate((from_bits_per_s * (1.0 - planned.dose)).round());
                 Request::Apply(Knob { host: host.clone(), id: KnobId::LinkRate(interface), value: rate.to_string() })
             }
-            InterventionKind::Cpu => match dose::slowed_cpus(self.session.run(), &host, planned.dose) {
-                Ok(cpus) => Request::SlowCpu { cpus },
-                Err(gap) => return Outcome::Failed(gap.reason),
-            },
+            InterventionKind::Cpu => {
+                match dose::slowed_cpus(self.session.run(), &host, planned.dose, planned.at_rate) {
+                    Ok(cpus) => Request::SlowCpu { cpus },
+                    Err(gap) => return Outcome::Failed(gap.reason),
+                }
+            }
         };
         match self.apply(&host, request) {
             Ok(_) => Outcome::Done,

@@ -136,9 +136,10 @@ fn pairs_made(run: &Run) -> u32 {
 
 /// The commands of one trial: as found (`None`), or with intervention `index`.
 fn trial(run: &Run, round: &Round, base: &LoadPlan, effort: &Effort, pair: u32, index: Option<usize>) -> Vec<Command> {
-    // The workload may have a rate; an intervention needs a closed loop, whose throughput follows the slowest part. Only whether
-    // there is room for a higher rate is asked at that rate.
-    let rate = base.rate.filter(|_| run.interventions[round.first..].iter().any(|i| i.what == InterventionKind::Rate));
+    // The workload may have a rate. Throughput follows the slowest part only in a closed loop; how soon requests are answered, and
+    // whether there is room for a higher rate, is asked at that rate.
+    let keeps_rate = |i: &Intervention| i.at_rate || i.what == InterventionKind::Rate;
+    let rate = base.rate.filter(|_| round.planned(run).iter().any(keeps_rate));
     let plan = chance(LoadPlan { rate, ..timed(base, effort.settle, effort.intervention) }, pair);
     let Some(index) = index else {
         return vec![order(
@@ -157,6 +158,10 @@ fn trial(run: &Run, round: &Round, base: &LoadPlan, effort: &Effort, pair: u32, 
         }
         InterventionKind::Rate => {
             let rate = plan.rate.map(|rate| Rate(rate.0 * (1.0 + planned.dose)));
+            vec![order(purpose, LoadPlan { rate, ..plan }, &label)]
+        }
+        InterventionKind::LowerRate => {
+            let rate = plan.rate.map(|rate| Rate(rate.0 * (1.0 - planned.dose)));
             vec![order(purpose, LoadPlan { rate, ..plan }, &label)]
         }
         InterventionKind::KeepAlive => {
@@ -188,6 +193,7 @@ fn what_is_done(what: &InterventionKind, target: &str, dose: f64) -> String {
         InterventionKind::LinkRate { interface, .. } => format!("{interface} of {target} {percent:.0} % slower"),
         InterventionKind::Concurrency => format!("{percent:.0} % more connections"),
         InterventionKind::Rate => format!("{percent:.0} % more requests asked for"),
+        InterventionKind::LowerRate => format!("{percent:.0} % fewer requests asked for"),
         InterventionKind::Removal { knob, also } => {
             let more = also.iter().map(|k| format!(", {} = {} at {}", k.id, k.value, k.host)).collect::<String>();
             format!("{} = {} at {}{more}", knob.id, knob.value, knob.host)
@@ -204,10 +210,11 @@ pub(crate) fn conclude(run: &mut Run, round: &Round) -> Option<Gap> {
     let (mut made, mut counted) = (0, 0);
     let failing = run.level(Level::At).is_some_and(|at| at.result.mostly_fails());
     for index in round.first..run.interventions.len() {
-        let of = if failing && !run.interventions[index].what.shows_gain() {
-            LoadResult::worked_for_per_s
-        } else {
-            good_per_s
+        let of = match &run.interventions[index] {
+            i if i.what == InterventionKind::LowerRate => mean_us,
+            i if i.at_rate => soonness,
+            i if failing && !i.what.shows_gain() => LoadResult::worked_for_per_s,
+            _ => good_per_s,
         };
         let (all, mut left_out) = (pairs(run, index, of, &BTreeSet::new()), disturbed.keys().copied().collect());
         let mut pairs = pairs(run, index, of, &left_out);
@@ -224,14 +231,14 @@ pub(crate) fn conclude(run: &mut Run, round: &Round) -> Option<Gap> {
             continue;
         }
         let found = match planned.what {
-            InterventionKind::Cpu | InterventionKind::LinkRate { .. } => {
+            InterventionKind::Cpu | InterventionKind::LinkRate { .. } | InterventionKind::LowerRate => {
                 prony_stats::elasticity::estimate(&pairs, planned.dose).map(|e| (e.estimate, e.low, e.high, e.by_speed))
             }
             InterventionKind::Concurrency | InterventionKind::Rate => {
                 prony_stats::elasticity::growth(&pairs, planned.dose).map(|e| (e.estimate, e.low, e.high, e.by_speed))
             }
             InterventionKind::Removal { .. } | InterventionKind::KeepAlive | InterventionKind::Placebo => {
-                at_equal_speed("good_per_s", &pairs).map(|e| (e.effect, e.low, e.high, e.by_speed))
+                at_equal_speed("answer", &pairs).map(|e| (e.effect, e.low, e.high, e.by_speed))
             }
         };
         if let Some((estimate, low, high, by_speed)) = found {
@@ -259,8 +266,19 @@ fn tail(run: &Run, index: usize, latency_us: fn(&LoadResult) -> f64, left_out: &
         | InterventionKind::LinkRate { .. }
         | InterventionKind::Concurrency
         | InterventionKind::Rate
+        | InterventionKind::LowerRate
         | InterventionKind::Placebo => None,
     }
+}
+
+/// Mean latency, from the time that a request was due, in microseconds.
+fn mean_us(result: &LoadResult) -> f64 {
+    result.latency.mean_us
+}
+
+/// How soon a request is answered, per second: as many as one client would send that waits for each.
+fn soonness(result: &LoadResult) -> f64 {
+    1e6 / mean_us(result)
 }
 
 /// Good requests per second. Where all fail there are none, and pairs need a ratio: then half a request in the whole trial, the
@@ -290,7 +308,8 @@ fn pairs(run: &Run, index: usize, of: fn(&LoadResult) -> f64, left_out: &BTreeSe
         xs: of(&with.result),
         pieces: piece_us(found).zip(piece_us(with)),
     };
-    told.map(pair).collect()
+    // Without an answer there is no latency.
+    told.map(pair).filter(|pair| pair.x0.is_normal() && pair.xs.is_normal()).collect()
 }
 
 /// The host whose speed throughput is taken to follow while this intervention is made: its own target, or that of the suspect that it
@@ -421,6 +440,49 @@ mod tests {
         let mut rates: Vec<f64> = rates.collect();
         rates.sort_by(f64::total_cmp);
         assert_eq!(rates, [1000.0, 1000.0, 1200.0, 1200.0]);
+    }
+
+    #[test]
+    fn what_is_asked_at_a_rate_keeps_it_and_tells_how_long_requests_take() {
+        let kinds = [(InterventionKind::LowerRate, 0.5), (removal(), 1.0), (InterventionKind::Placebo, 0.0)];
+        let planned = kinds.map(|(what, dose)| Intervention::planned("lb", what, false, dose).at_rate());
+        let mut made = MadeRun { run: run(planned.to_vec()) };
+        let asked = LoadPlan { rate: Some(Rate(1000.0)), ..base() };
+        let queue = plan(&made.run, &Round::default(), &asked, &Effort { pairs: 6, ..Effort::quick() }, 7);
+        for command in queue {
+            let Command::Trial(order) = command else { continue };
+            let Purpose::Intervention { index, arm, .. } = order.purpose else { panic!("{order:?}") };
+            // Half of the time is a queue's, which goes with half of the rate; a remedy takes three quarters.
+            let (rate, mean_us) = match (arm, index) {
+                (Arm::B, 0) => (500.0, 4_000.0),
+                (Arm::B, 1) => (1000.0, 2_000.0),
+                (Arm::A | Arm::B, _) => (1000.0, 8_000.0),
+            };
+            assert_eq!(order.plan.rate, Some(Rate(rate)), "{order:?}");
+            let latency = prony_model::Latency { mean_us, ..Default::default() };
+            let (completed, good_per_s) = (rate as u64, rate);
+            let result = LoadResult { good_per_s, completed, duration_s: 1.0, latency, ..LoadResult::default() };
+            made.push(order.purpose.clone(), order.plan.clone(), result);
+        }
+        conclude(&mut made.run, &Round::default());
+        let told = made.run.interventions.iter().map(|i| i.elasticity.unwrap());
+        let wanted = [1.0, 3.0, 0.0];
+        assert!(told.zip(wanted).all(|(told, wanted)| (told - wanted).abs() < 1e-9), "{:?}", made.run.interventions);
+    }
+
+    #[test]
+    fn without_an_answer_there_is_no_latency() {
+        let mut made = MadeRun { run: run(vec![planned(removal(), false).at_rate()]) };
+        for pair in 0..6 {
+            for arm in [Arm::A, Arm::B] {
+                let mean_us = if pair == 0 { 0.0 } else { 8_000.0 };
+                let latency = prony_model::Latency { mean_us, ..Default::default() };
+                let result = LoadResult { latency, completed: 1, duration_s: 1.0, ..LoadResult::default() };
+                made.push(Purpose::Intervention { index: 0, pair, arm }, base(), result);
+            }
+        }
+        conclude(&mut made.run, &Round::default());
+        assert_eq!((made.run.interventions[0].elasticity, made.run.interventions[0].pairs), (Some(0.0), 5));
     }
 
     #[test]

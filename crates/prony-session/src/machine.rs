@@ -582,7 +582,7 @@ impl Session {
     }
 
     fn prove(&mut self, knob: Option<Knob>) {
-        let predicted = self.run.diagnosis.as_ref().and_then(|d| d.verdict.predicted_gain);
+        let predicted = proofs::predicted_gain(&self.run);
         let what =
             knob.as_ref().map_or("nothing (A/A)".to_string(), |k| format!("{} = {} at {}", k.id, k.value, k.host));
         let predicted = predicted.map(|g| format!(", predicted {:+.0} %", g * 100.0)).unwrap_or_default();

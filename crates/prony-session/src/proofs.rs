@@ -116,9 +116,15 @@ fn no_time(proof: &Proof, detect: Share, takes_s: f64) -> Gap {
     Gap::new("proof", host, reason)
 }
 
+/// What the diagnosis predicts of throughput; nothing of a rate that is carried already.
+pub(crate) fn predicted_gain(run: &Run) -> Option<f64> {
+    let verdict = &run.diagnosis.as_ref()?.verdict;
+    verdict.predicted_gain.filter(|_| !verdict.at_rate)
+}
+
 /// The verdict on the proof's trials.
 pub(crate) fn conclude(run: &Run, knob: Option<Knob>, seed: u64, earlier: EarlierAa) -> Proof {
-    let predicted = run.diagnosis.as_ref().and_then(|d| d.verdict.predicted_gain).filter(|_| knob.is_some());
+    let predicted = predicted_gain(run).filter(|_| knob.is_some());
     let hop = knob.as_ref().map(|k| k.host.clone()).or_else(|| run.stack.path().first().map(|h| (*h).to_string()));
     let trials: Vec<(u32, Arm, TrialNumbers)> = run
         .trials

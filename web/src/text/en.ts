@@ -152,7 +152,7 @@ export const en = {
   },
   interventions: {
     title: "Interventions",
-    lead: "The suspect is made a little worse on purpose, and so is something that is not suspected (the control). Elasticity 1 means that the limit follows fully, 0 that it does not care. Bars are 95 % intervals.",
+    lead: "The suspect is made a little worse on purpose, and so is something that is not suspected (the control). Elasticity 1 means that the limit follows fully, 0 that it does not care. At a rate that is carried it is the time of requests that answers. Bars are 95 % intervals.",
     suspect: "suspect",
     control: "control",
     controlKey: "control, nothing is expected",

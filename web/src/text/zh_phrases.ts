@@ -48,6 +48,10 @@ export const phrases: Phrases = [
   ["cache, {}", "缓存，{}"],
   // The summary of a verdict.
   ["{}: it explains {} % of the limit", "{}：占瓶颈的 {} %"],
+  ["{}: it explains {} % of the time that requests take", "{}：占请求所需时间的 {} %"],
+  ["mending it is predicted to change the mean latency by {}", "修复后预计平均延迟变化 {}"],
+  ["its remedy, tried in {} pairs of short trials, changed the mean latency by {} ({} to {}), latency at {} by {}", "其补救措施在 {1} 对短试验中使平均延迟变化 {2}（{3} 至 {4}），{5} 延迟变化 {6}"],
+  ["its remedy, tried in {} pairs of short trials, changed the mean latency by {} ({} to {})", "其补救措施在 {} 对短试验中使平均延迟变化 {}（{} 至 {}）"],
   ["mending it is predicted to bring {} % more", "修复后预计提高 {} %"],
   ["its remedy, tried in {} pairs of short trials, changed throughput by {} ({} to {}), latency at {} by {}", "其补救措施在 {1} 对短试验中使吞吐量变化 {2}（{3} 至 {4}），{5} 延迟变化 {6}"],
   ["its remedy, tried in {} pairs of short trials, changed throughput by {} ({} to {})", "其补救措施在 {} 对短试验中使吞吐量变化 {}（{} 至 {}）"],

@@ -62,6 +62,7 @@ impl fmt::Display for Outcome {
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub good_per_s: f64,
+    pub mean_us: f64,
     pub p99_us: f64,
     pub p999_us: f64,
 }
@@ -69,7 +70,7 @@ pub struct Load {
 /// What taking the fault away brought.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Achieved {
-    /// Relative gain in throughput.
+    /// Relative gain in throughput; at a rate that is carried, in how soon requests are answered.
     pub gain: f64,
     /// Half of its 95 % interval; none of rows that were kept before it was.
     #[serde(default)]
@@ -80,15 +81,16 @@ pub struct Achieved {
 }
 
 impl Achieved {
-    /// From pairs of a load with the fault and one without. None when a load served nothing.
-    pub fn of(pairs: &[(Load, Load)]) -> Option<Self> {
+    /// From pairs of a load with the fault and one without, at a rate that both carry or not. None when a load served nothing.
+    pub fn of(pairs: &[(Load, Load)], at_rate: bool) -> Option<Self> {
         let values =
             |of: fn(&Load) -> f64| pairs.iter().map(|(with, without)| (of(with), of(without))).collect::<Vec<_>>();
         let effect = |of: fn(&Load) -> f64| paired::compare("", &values(of));
         let (rps, tails) = (effect(|l| l.good_per_s), [effect(|l| l.p99_us), effect(|l| l.p999_us)]);
-        let (gain, low, high) = rps.as_ref().map(|e| (e.effect, e.low, e.high))?;
+        let gained = if at_rate { effect(|l| 1e6 / l.mean_us) } else { rps.clone() };
+        let (gain, low, high) = gained.as_ref().map(|e| (e.effect, e.low, e.high))?;
         let half_interval = Some((high - low) / 2.0).filter(|half| half.is_finite());
-        let moves = tails.into_iter().chain([rps]).flatten().any(|e| e.low > 0.0 || e.high < 0.0);
+        let moves = tails.into_iter().chain([rps, gained]).flatten().any(|e| e.low > 0.0 || e.high < 0.0);
         Some(Self { gain, half_interval, moves })
     }
 }
@@ -466,10 +468,15 @@ the gain that was got is known to 3 points itself (median half of its 95 % inter
 
     #[test]
     fn a_fault_that_moves_nothing_is_seen() {
-        let waiting = |good_per_s: f64, p999_us: f64| Load { good_per_s, p99_us: 1e6 / good_per_s, p999_us };
+        let waiting = |good_per_s: f64, p999_us: f64| Load {
+            good_per_s,
+            mean_us: 5e5 / good_per_s,
+            p99_us: 1e6 / good_per_s,
+            p999_us,
+        };
         let load = |good_per_s: f64| waiting(good_per_s, 3e6 / good_per_s);
         let pairs = |with: [f64; 4], without: [f64; 4]| with.into_iter().zip(without).map(|(a, b)| (load(a), load(b)));
-        let of = |with, without| Achieved::of(&pairs(with, without).collect::<Vec<_>>());
+        let of = |with, without| Achieved::of(&pairs(with, without).collect::<Vec<_>>(), false);
         // The machine gets slower, by as much as the fault costs.
         let healthy = [1000.0, 800.0, 650.0, 500.0];
         let moved = of([500.0, 405.0, 320.0, 252.0], healthy).unwrap();
@@ -478,6 +485,15 @@ the gain that was got is known to 3 points itself (median half of its 95 % inter
         assert!(!of([1002.0, 795.0, 652.0, 499.0], healthy).unwrap().moves);
         assert_eq!(of([0.0; 4], healthy), None);
         let few_wait = healthy.map(|rate| (waiting(rate, 1e6), load(rate)));
-        assert!(Achieved::of(&few_wait).unwrap().moves, "one request in 200 waits for a second");
+        assert!(Achieved::of(&few_wait, false).unwrap().moves, "one request in 200 waits for a second");
+    }
+
+    #[test]
+    fn at_a_rate_that_is_carried_the_gain_is_of_the_latency() {
+        let load = |mean_us: f64| Load { good_per_s: 300.0, mean_us, p99_us: 9e3, p999_us: 9e3 };
+        let pairs: Vec<_> = [1.0, 1.01, 0.99].map(|noise| (load(9e3 * noise), load(3e3))).to_vec();
+        let [of_latency, of_throughput] = [true, false].map(|at_rate| Achieved::of(&pairs, at_rate).unwrap());
+        assert!((of_latency.gain - 2.0).abs() < 0.01 && of_latency.moves, "{of_latency:?}");
+        assert_eq!((of_throughput.gain, of_throughput.moves), (0.0, false));
     }
 }

@@ -30,6 +30,7 @@ use crate::cause::{
 };
 use crate::facts::{Fact, Hop};
 use crate::profile::{Code, Profile};
+use crate::sessions::carries_a_rate;
 use prony_model::metric::{IF_RX_BYTES, IF_TX_BYTES};
 use prony_model::{Gap, KnobId, NginxDirective};
 
@@ -129,8 +130,11 @@ fn level(hop: &Hop<'_>) -> Result<Fact, Gap> {
     Ok(Fact::across_levels(hop, "gzip_comp_level", f64::from(level)))
 }
 
-/// How work of the CPU that no knob takes away is tested.
+/// How work of the CPU that no knob takes away is tested. At a rate that is carried the time of requests tells what it takes of it.
 pub(super) fn dose(hop: &Hop<'_>) -> Result<Dose, Gap> {
+    if carries_a_rate(hop) {
+        return Ok(Dose::Cpu);
+    }
     cpu_or(hop, "its CPUs are not full, and no knob of prony takes the work away")
 }
 

@@ -1,6 +1,7 @@
 //! Whole diagnoses: of synthetic runs with the figures of planted cases, and of the cases from the field.
 
 mod answers;
+mod at_rate;
 mod packets;
 mod remedies;
 mod unanswered;

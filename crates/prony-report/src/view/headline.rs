@@ -139,12 +139,16 @@ fn figures(run: &Run) -> Vec<Figure> {
         out.push(figure("confidence", names::confidence(verdict.confidence).to_string(), tests, tone));
         if let (Some(gain), None) = (verdict.predicted_gain, &run.proof) {
             let first = run.diagnosis.iter().flat_map(|d| &d.remedies).find_map(|r| r.knob.as_ref());
+            // What answers so much sooner takes so much less time.
+            let change = |gain: f64| number::change(if verdict.at_rate { -gain / (1.0 + gain) } else { gain });
+            let name = if verdict.at_rate { "predicted latency" } else { "predicted gain" };
             let interval = match (verdict.predicted_gain_low, verdict.predicted_gain_high) {
-                (Some(low), Some(high)) => format!("{} to {}", number::change(low), number::change(high)),
+                (Some(low), Some(high)) if verdict.at_rate => format!("{} to {}", change(high), change(low)),
+                (Some(low), Some(high)) => format!("{} to {}", change(low), change(high)),
                 (None, _) | (_, None) => "no interval known".to_string(),
             };
             let by = first.map(|knob| format!(", {}", diagnosis::knob_text(knob))).unwrap_or_default();
-            out.push(figure("predicted gain", number::change(gain), format!("{interval}{by}"), Tone::Plain));
+            out.push(figure(name, change(gain), format!("{interval}{by}"), Tone::Plain));
         }
     }
     out

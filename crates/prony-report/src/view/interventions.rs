@@ -92,7 +92,7 @@ fn intervention(i: &Intervention) -> InterventionView {
             number::change(high)
         ))
     });
-    let text = text + &tails.collect::<String>();
+    let text = answers(i).to_string() + &text + &tails.collect::<String>();
     InterventionView {
         target: i.target.clone(),
         what: doing(i),
@@ -107,12 +107,22 @@ fn intervention(i: &Intervention) -> InterventionView {
     }
 }
 
+/// What answers, where it is not throughput; nothing where it is.
+fn answers(i: &Intervention) -> &'static str {
+    match (i.at_rate, &i.what) {
+        (_, InterventionKind::LowerRate) => "mean latency ",
+        (true, _) => "answered sooner ",
+        (false, _) => "",
+    }
+}
+
 /// What an intervention does, in words; also the label of its trials.
 pub(super) fn doing(i: &Intervention) -> String {
     let dose = number::percent(i.dose);
     match &i.what {
         InterventionKind::Cpu | InterventionKind::LinkRate { .. } => format!("{} {dose} slower", resource(i)),
         InterventionKind::Concurrency | InterventionKind::Rate => format!("{dose} more {}", resource(i)),
+        InterventionKind::LowerRate => format!("{dose} fewer requests asked for"),
         InterventionKind::Removal { knob, also } => {
             let more = also.iter().map(|k| format!(", {}", knob_text(k))).collect::<String>();
             format!("remedy applied, {}{more}", knob_text(knob))
@@ -129,7 +139,10 @@ fn resource(i: &Intervention) -> String {
         InterventionKind::LinkRate { interface, .. } => format!("what {} sends on {interface}", i.target),
         InterventionKind::Concurrency => "connections".to_string(),
         InterventionKind::Rate => "requests asked for".to_string(),
-        InterventionKind::Removal { .. } | InterventionKind::KeepAlive | InterventionKind::Placebo => String::new(),
+        InterventionKind::LowerRate
+        | InterventionKind::Removal { .. }
+        | InterventionKind::KeepAlive
+        | InterventionKind::Placebo => String::new(),
     }
 }
 
@@ -142,6 +155,20 @@ fn reading(i: &Intervention, is_gain: bool, low: Option<f64>, high: Option<f64>)
         return "no interval, so nothing follows from it";
     };
     let holds_zero = low < ZERO && high > -ZERO;
+    if i.what == InterventionKind::LowerRate {
+        return match (holds_zero, low > 0.0) {
+            (true, _) => "requests take as long with fewer of them",
+            (false, true) => "requests take less time with fewer of them",
+            (false, false) => "requests take more time with fewer of them",
+        };
+    }
+    if i.at_rate && (i.control || !holds_zero) {
+        return match (i.control, holds_zero) {
+            (true, true) => "as expected of a control: requests take as long",
+            (true, false) => "not expected of a control: requests take another time",
+            (false, _) => "mending it changes how long requests take",
+        };
+    }
     match (i.control, is_gain, holds_zero) {
         (true, _, true) => "as expected of a control: the limit does not follow",
         (true, _, false) => "not expected of a control: the limit moved",
@@ -204,6 +231,27 @@ mod tests {
         let read = |low, high| reading(&control, false, Some(low), Some(high));
         assert!(read(-0.004, -0.001).starts_with("as expected") && read(0.001, 0.004).starts_with("as expected"));
         assert!(read(-0.02, -0.006).starts_with("not expected") && read(0.006, 0.02).starts_with("not expected"));
+    }
+
+    #[test]
+    fn at_a_rate_it_is_the_time_of_requests_that_is_told() {
+        let told = |what, control, value| {
+            let seen = intervention(&Intervention { control, ..dosed("lb", what, 0.5, Some(value)) }.at_rate());
+            format!("{}: {}", seen.text, seen.reading)
+        };
+        let fewer = |value| told(InterventionKind::LowerRate, false, value);
+        assert_eq!(fewer(0.0), "mean latency 0.00 (-0.10 to 0.10): requests take as long with fewer of them");
+        assert!(fewer(0.9).ends_with("requests take less time with fewer of them"), "{}", fewer(0.9));
+        assert!(fewer(-0.9).ends_with("requests take more time with fewer of them"), "{}", fewer(-0.9));
+        let nothing = |value| told(InterventionKind::Placebo, true, value);
+        assert!(nothing(0.0).ends_with("as expected of a control: requests take as long"), "{}", nothing(0.0));
+        assert!(nothing(0.5).ends_with("not expected of a control: requests take another time"), "{}", nothing(0.5));
+        let kept = |value| told(InterventionKind::KeepAlive, false, value);
+        let sooner = "answered sooner +50.0 % (+40.0 % to +60.0 %): mending it changes how long requests take";
+        assert_eq!(kept(0.5), sooner);
+        assert!(kept(0.0).ends_with("mending it changes nothing that can be seen"), "{}", kept(0.0));
+        let fewer = Intervention::planned("lb", InterventionKind::LowerRate, false, 0.5);
+        assert_eq!(doing(&fewer), "50 % fewer requests asked for");
     }
 
     #[test]

@@ -330,6 +330,7 @@ fn diagnosis(run: &Run) -> Diagnosis {
             cause: "upstream-keepalive-off".into(),
             hop: "lb".into(),
             confidence: Confidence::High,
+            at_rate: false,
             grounded: true,
             predicted_gain: Some(0.58),
             predicted_gain_low: Some(0.54),
