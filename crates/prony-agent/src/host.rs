@@ -76,9 +76,10 @@ impl HostDesk {
                 let applied = self.with_journal(|journal| prony_tune::apply(&context, &knob, journal))?;
                 Ok(Reply::Applied { id: applied.id.0, change: applied.change })
             }
-            Request::SlowCpu { cpus } => {
+            Request::SlowCpu { cpus, period } => {
                 let context = self.context(&roots)?;
-                let applied = self.with_journal(|journal| prony_tune::slow::cpu(&context, cpus, journal))?.applied;
+                let slowed = self.with_journal(|journal| prony_tune::slow::cpu(&context, cpus, period, journal))?;
+                let applied = slowed.applied;
                 Ok(Reply::Applied { id: applied.id.0, change: applied.change })
             }
             Request::Undo { id } => {

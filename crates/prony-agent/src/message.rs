@@ -43,10 +43,12 @@ pub enum Request {
     Rehearse(Knob),
     /// Turn a knob; the undo is on disk before.
     Apply(Knob),
-    /// Let the host's processes use only this much CPU time per second, in CPUs, in periods of 10 ms.
+    /// Let the host's processes use only this much CPU time per second.
     SlowCpu {
         /// CPUs.
         cpus: f64,
+        /// The time over which they may use it.
+        period: Nanos,
     },
     /// Put a change back.
     Undo {
@@ -147,7 +149,7 @@ mod tests {
         check(&Request::Read(knob.id.clone()));
         check(&Request::Rehearse(knob.clone()));
         check(&Request::Apply(knob.clone()));
-        check(&Request::SlowCpu { cpus: 0.8 });
+        check(&Request::SlowCpu { cpus: 0.8, period: Nanos(10_000_000) });
         let (before, permanent, diff) = ("128".to_string(), String::new(), String::new());
         let change = Change { knob, before, permanent, diff, state: ChangeState::Applied };
         check(&Reply::Applied { id: 7, change });

@@ -17,6 +17,8 @@ const DOSE: f64 = 0.2;
 /// Further doses of what throughput follows: the headroom curve from 0 to 40 %. The lesser tells whether it follows at once, the
 /// greater how far it goes on. Guesses.
 const HEADROOM_DOSES: [f64; 2] = [0.1, 0.4];
+/// The same at a rate: there only the part of the time that is work on the CPU gets longer. A host has to have room for it. A guess.
+const DOSE_AT_RATE: f64 = 0.4;
 /// Share by which connections are raised. A guess: enough to see, little enough to stay on the same part of the curve.
 const MORE_CONNECTIONS: f64 = 0.5;
 /// Share by which the rate is lowered. A guess: one server that is busy for half of the time answers in two thirds of the time then
@@ -143,7 +145,9 @@ fn further_looks(suspect: &Standing<'_>, tested: &Intervention, standing: &[Stan
         None if follows => last_control(suspect.hop.run).and_then(slowed_more),
         None => slowed_more(tested),
     };
-    let doses = HEADROOM_DOSES.map(|dose| Intervention { dose, ..tested.clone() }).into_iter().filter(|_| follows);
+    // At a rate the dose shows a part of the time, and no headroom.
+    let has_curve = follows && !tested.at_rate;
+    let doses = HEADROOM_DOSES.map(|dose| Intervention { dose, ..tested.clone() }).into_iter().filter(|_| has_curve);
     let looks = remedy.into_iter().chain(again).chain(doses);
     looks.map(|look| Intervention { further: true, ..look }).collect()
 }
@@ -156,7 +160,8 @@ fn last_control(run: &Run) -> Option<&Intervention> {
 /// The same once more, by a greater dose.
 fn slowed_more(than: &Intervention) -> Option<Intervention> {
     let dose = HEADROOM_DOSES.into_iter().find(|dose| *dose > than.dose)?;
-    Some(Intervention::planned(&than.target, than.what.clone(), than.control, dose))
+    let planned = Intervention::planned(&than.target, than.what.clone(), than.control, dose);
+    Some(Intervention { at_rate: than.at_rate, ..planned })
 }
 
 /// The first remedy that can be turned, at the siblings with the same fault too.
@@ -185,9 +190,15 @@ fn of_waits(hop: &Hop<'_>) -> (InterventionKind, f64) {
     }
 }
 
+/// The share by which a suspect's CPU is made slower.
+fn dose_of_cpu(suspect: &Standing<'_>) -> f64 {
+    let slowed = suspect.hop.other(suspect.finding.dose.tested_host(&suspect.hop));
+    if carries_a_rate(&suspect.hop) && has_room_for(&slowed, DOSE_AT_RATE) { DOSE_AT_RATE } else { DOSE }
+}
+
 fn suspect_of(suspect: &Standing<'_>, standing: &[Standing<'_>]) -> Option<Intervention> {
     let (what, dose) = match &suspect.finding.dose {
-        Dose::Cpu | Dose::CpuOf(_) => (InterventionKind::Cpu, DOSE),
+        Dose::Cpu | Dose::CpuOf(_) => (InterventionKind::Cpu, dose_of_cpu(suspect)),
         Dose::Link { interface, bits_per_s } => {
             (InterventionKind::LinkRate { interface: interface.clone(), from_bits_per_s: *bits_per_s }, DOSE)
         }
@@ -212,8 +223,9 @@ fn control_of(
     tested: Option<&Intervention>,
 ) -> Option<Intervention> {
     let has_none = tested.is_some_and(|tested| tested.what.is_removal() || tested.what == InterventionKind::LowerRate);
-    let bystander = if has_none { None } else { control_for(suspect, standing) };
-    let slowed = bystander.map(|hop| Intervention::planned(hop.name, InterventionKind::Cpu, true, DOSE));
+    let dose = tested.filter(|tested| tested.what == InterventionKind::Cpu).map_or(DOSE, |tested| tested.dose);
+    let bystander = if has_none { None } else { control_for(suspect, standing, dose) };
+    let slowed = bystander.map(|hop| Intervention::planned(hop.name, InterventionKind::Cpu, true, dose));
     let nothing = || Intervention::planned("", InterventionKind::Placebo, true, 0.0);
     let control = slowed.or_else(|| tested.map(|_| nothing()));
     let at_rate = tested.map_or(carries_a_rate(&suspect.hop), |tested| tested.at_rate);
@@ -231,7 +243,7 @@ fn has_room_for(hop: &Hop<'_>, dose: f64) -> bool {
 /// a proxy, the idlest. Hosts that share full CPUs with the one that is slowed, and those with the same fault, are part of the same
 /// limit and control nothing; nor does a small user of CPUs that others fill: it is slowed below what it needs, whoever holds the limit.
 /// Of a queue, rather none that the suspect calls: while it answers, the place in use is held.
-fn control_for<'s>(of: &'s Standing<'_>, standing: &[Standing<'_>]) -> Option<Hop<'s>> {
+fn control_for<'s>(of: &'s Standing<'_>, standing: &[Standing<'_>], dose: f64) -> Option<Hop<'s>> {
     let is_queue = of.finding.dose == Dose::Queue;
     let suspect = of.hop.other(of.finding.dose.tested_host(&of.hop));
     let is_full = |h: &Hop<'_>| cpu_is_full(h).unwrap_or(true);
@@ -240,7 +252,7 @@ fn control_for<'s>(of: &'s Standing<'_>, standing: &[Standing<'_>]) -> Option<Ho
     let has_it_too =
         |h: &Hop<'_>| is_fault && standing.iter().any(|s| s.cause.id == of.cause.id && s.hop.name == h.name);
     let is_part = |h: &Hop<'_>| has_it_too(h) || (is_full(h) && h.shares_cpu_with(&suspect));
-    let is_squeezed = |h: &Hop<'_>| !has_room_for(h, DOSE) && greatest_user(h).name != h.name;
+    let is_squeezed = |h: &Hop<'_>| !has_room_for(h, dose) && greatest_user(h).name != h.name;
     let apart = others.filter(|h| !is_part(h) && !is_squeezed(h));
     let rank = |h: &Hop<'_>| {
         let is_proxy = h.host().is_some_and(|h| h.role == Role::Proxy);

@@ -5,11 +5,23 @@
 
 use prony_model::metric::{CGROUP_QUOTA, PROC_CPUS_ALLOWED, PROC_IS_WORKER, PROC_RUN, PROC_THREADS};
 use prony_model::run::Arm;
-use prony_model::{Gap, Level, Purpose, Run, SeriesSet, Trial, Window};
+use prony_model::{Gap, Level, Nanos, Purpose, Run, SeriesSet, Trial, Window};
 
 /// The smallest quota the kernel takes, 1 ms, in its longest period, 1 s (kernel/sched/core.c, `min_cfs_quota_period` and
 /// `max_cfs_quota_period`).
 const CPUS_MIN: f64 = 0.001;
+
+/// Over which time a quota counts. Short, so that a hop is slowed evenly and does not stall for tens of milliseconds (the kernel's default of
+/// 100 ms inflates p99); tried in the interventions of this project's notes, where 10 ms gave clean elasticities.
+const PERIOD: Nanos = Nanos::from_millis(10);
+/// The same at a rate, where a request may be all that the hop works on: a query of 7 ms would not feel a quota of 8 ms in 10. The
+/// shortest that the kernel takes.
+const PERIOD_AT_RATE: Nanos = Nanos::from_millis(1);
+
+/// Over which time the quota of an intervention counts.
+pub(crate) fn period(at_rate: bool) -> Nanos {
+    if at_rate { PERIOD_AT_RATE } else { PERIOD }
+}
 
 /// How many times what a host uses it may take at a rate before its capacity is cut. A guess: it then feels the dose, and carries the rate.
 const ROOM_AT_RATE: f64 = 2.0;

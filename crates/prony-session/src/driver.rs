@@ -407,7 +407,7 @@ impl<'a> Driver<'a> {
             }
             InterventionKind::Cpu => {
                 match dose::slowed_cpus(self.session.run(), &host, planned.dose, planned.at_rate) {
-                    Ok(cpus) => Request::SlowCpu { cpus },
+                    Ok(cpus) => Request::SlowCpu { cpus, period: dose::period(planned.at_rate) },
                     Err(gap) => return Outcome::Failed(gap.reason),
                 }
             }

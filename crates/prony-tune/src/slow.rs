@@ -5,12 +5,8 @@
 use crate::knob::{Plan, cgroup_cpu_quota::Quota};
 use crate::step::{Group, Moved, Step};
 use crate::{Applied, Context, Journal, TuneError, process};
-use prony_model::{Knob, KnobId};
+use prony_model::{Knob, KnobId, Nanos};
 
-/// Period of the quota of a host that has none. Short, so that the hop is slowed evenly and does not stall for tens of milliseconds (the
-/// kernel's default of 100 ms inflates p99); tried in the interventions of this project's notes, where 10 ms gave clean
-/// elasticities.
-const PERIOD_US: u64 = 10_000;
 /// Longest period that the kernel takes (`max_cfs_quota_period` in kernel/sched/core.c, 1 s).
 const PERIOD_US_MAX: u64 = 1_000_000;
 /// Smallest quota that the kernel takes (`min_cfs_quota_period` in kernel/sched/core.c, 1 ms).
@@ -32,14 +28,14 @@ fn quota_and_period_us(cpus: f64, period_us: u64) -> (u64, u64) {
 }
 
 /// Gives the processes of a host at most that many CPUs. Where they have a quota, its period stays: shorter stalls would speed up what the
-/// smaller quota slows. Else the slices are of 10 ms, or longer below 0.1 CPUs. Processes that are in the root control group or share
+/// smaller quota slows. Else it is `period`, or longer where the quota would be below 1 ms. Processes that are in the root control group or share
 /// theirs with others get a group of their own for the time.
-pub fn cpu(ctx: &Context<'_>, cpus: f64, journal: &Journal) -> Result<Slowed, TuneError> {
+pub fn cpu(ctx: &Context<'_>, cpus: f64, period: Nanos, journal: &Journal) -> Result<Slowed, TuneError> {
     if !(cpus > 0.0 && cpus.is_finite()) {
         return Err(TuneError::value("slow cpu", &cpus.to_string(), "a number of CPUs above 0"));
     }
     let present = Quota::find(ctx)?;
-    let (quota_us, period_us) = quota_and_period_us(cpus, present.period_us_in_force().unwrap_or(PERIOD_US));
+    let (quota_us, period_us) = quota_and_period_us(cpus, present.period_us_in_force().unwrap_or(period.0 / 1000));
     let true_cpus = quota_us as f64 / period_us as f64;
     if present.cpus().is_some_and(|has| has <= true_cpus) {
         return Err(TuneError::value(
@@ -80,11 +76,11 @@ mod tests {
 
     #[test]
     fn a_host_with_a_tenth_of_a_cpu_can_be_slowed_too() {
-        assert_eq!(quota_and_period_us(0.5, PERIOD_US), (5_000, 10_000));
-        assert_eq!(quota_and_period_us(0.1, PERIOD_US), (1_000, 10_000));
-        assert_eq!(quota_and_period_us(0.08, PERIOD_US), (1_000, 12_500));
+        assert_eq!(quota_and_period_us(0.5, 10_000), (5_000, 10_000));
+        assert_eq!(quota_and_period_us(0.1, 10_000), (1_000, 10_000));
+        assert_eq!(quota_and_period_us(0.08, 10_000), (1_000, 12_500));
         assert_eq!(quota_and_period_us(0.08, 100_000), (8_000, 100_000));
-        assert_eq!(quota_and_period_us(1e-9, PERIOD_US), (1_000, 1_000_000));
+        assert_eq!(quota_and_period_us(1e-9, 10_000), (1_000, 1_000_000));
     }
 
     proptest! {
@@ -92,7 +88,7 @@ mod tests {
         fn the_kernel_takes_them_and_they_give_what_was_asked_for(cpus in 0.001f64..64.0, period_us in 10_000u64..1_000_000) {
             let (quota_us, period_us) = quota_and_period_us(cpus, period_us);
             prop_assert!(quota_us >= QUOTA_US_MIN && (QUOTA_US_MIN..=PERIOD_US_MAX).contains(&period_us));
-            prop_assert!((quota_us as f64 / period_us as f64 - cpus).abs() <= 1.0 / PERIOD_US as f64);
+            prop_assert!((quota_us as f64 / period_us as f64 - cpus).abs() <= 1.0 / 10_000.0);
         }
     }
 }

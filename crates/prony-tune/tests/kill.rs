@@ -4,6 +4,7 @@
 
 mod stage;
 
+use prony_model::Nanos;
 use prony_model::knob::ChangeState;
 use prony_tune::{Journal, apply, pending, slow, undo};
 use stage::{Stage, get, is_root, knob};
@@ -93,7 +94,7 @@ fn victim() {
         let (name, value) = CHANGES[turn % CHANGES.len()];
         let outer = apply(&ctx, &knob(name, value), &journal).unwrap_or_else(|e| panic!("{name}: {e}"));
         if turn % 2 == 0 && name != "cgroup.cpu_quota" {
-            let slowed = slow::cpu(&ctx, 0.5, &journal).unwrap();
+            let slowed = slow::cpu(&ctx, 0.5, Nanos::from_millis(10), &journal).unwrap();
             undo(&journal, slowed.applied.id).unwrap();
         }
         undo(&journal, outer.id).unwrap();

@@ -2,6 +2,7 @@
 
 mod stage;
 
+use prony_model::Nanos;
 use prony_model::knob::ChangeState;
 use prony_tune::{Journal, TuneError, apply, pending, read, slow, undo};
 use stage::{Stage, get, is_root, knob, run};
@@ -161,14 +162,14 @@ fn needs_root_slowing_takes_a_group_of_its_own_when_it_must() {
     let stage = Stage::new("slow");
     let journal = Journal::open(&stage.journals()).unwrap();
     let before = stage.snapshot();
-    let slowed = slow::cpu(&stage.ctx(), 0.25, &journal).unwrap();
+    let slowed = slow::cpu(&stage.ctx(), 0.25, Nanos::from_millis(10), &journal).unwrap();
     assert_eq!(slowed.cpus, 0.25);
     assert!(slowed.applied.change.diff.contains("cfs_period_us: 100000 -> 10000"), "{}", slowed.applied.change.diff);
     undo(&journal, slowed.applied.id).unwrap();
     assert_eq!(stage.snapshot(), before);
 
     let limit = apply(&stage.ctx(), &knob("cgroup.cpu_quota", "0.05"), &journal).unwrap();
-    let slowed = slow::cpu(&stage.ctx(), 0.04, &journal).unwrap();
+    let slowed = slow::cpu(&stage.ctx(), 0.04, Nanos::from_millis(10), &journal).unwrap();
     assert_eq!(slowed.cpus, 0.04);
     assert!(!slowed.applied.change.diff.contains("cfs_period_us"), "it stays: {}", slowed.applied.change.diff);
     undo(&journal, slowed.applied.id).unwrap();
@@ -181,7 +182,7 @@ fn needs_root_slowing_takes_a_group_of_its_own_when_it_must() {
     let group = fs::read_to_string(format!("/proc/{}/cgroup", stage.master)).unwrap();
     let group = group.lines().find_map(|l| l.split_once(":cpu:")).unwrap().1.to_string();
     fs::write(format!("/sys/fs/cgroup/cpu{group}/cgroup.procs"), stranger.id().to_string()).unwrap();
-    let slowed = slow::cpu(&stage.ctx(), 0.0001, &journal).unwrap();
+    let slowed = slow::cpu(&stage.ctx(), 0.0001, Nanos::from_millis(1), &journal).unwrap();
     assert_eq!(slowed.cpus, 0.001, "the smallest that the kernel allows");
     let inside = fs::read_to_string(format!("/proc/{}/cgroup", stage.master)).unwrap();
     assert!(inside.contains("prony-lb-"), "{inside}");
