@@ -298,13 +298,15 @@ fn queue(seen: &Seen) -> Response {
 }
 
 /// With fewer requests those that queue for each other are answered sooner; what each waits for by itself takes as long as before. A
-/// place that is held for long by each is taken less often, and the wait for its turn may be little: that it stays acquits no queue.
+/// place that is held for long by each is taken less often, and the wait for its turn may be little: that it stays acquits no queue. Some waits
+/// get longer: what was lost is missed late where little follows it.
 fn lower_rate(seen: &Seen, intervention: &Intervention, finding: &Finding) -> Response {
     let queues = finding.dose == Dose::Queue;
-    let expected = if queues { "more than 0 is expected of a queue" } else { "0 is expected of a wait of its own" };
+    let expected =
+        if queues { "more than 0 is expected of a queue" } else { "at most 0 is expected of a wait of its own" };
     let fewer = format!("with {:.0} % fewer requests asked for", 100.0 * intervention.dose);
     let detail = format!("{fewer}, the mean latency followed by {}, {expected}", seen.text());
-    let stays = seen.value.abs() < STANDS_STILL && seen.high < SOLE;
+    let stays = seen.value < STANDS_STILL && seen.high < SOLE;
     match queues {
         true if seen.low > 0.0 && seen.value >= STANDS_STILL => Response::Follows(detail),
         false if stays => Response::Follows(detail),
@@ -618,7 +620,9 @@ pub fn is_answered(hop: &Hop<'_>, finding: &Finding) -> bool {
 /// What the elasticities of all resources that were made slower add up to: 1 in a stack in which nothing else holds requests
 /// (throughput is homogeneous of degree 1 in all rates, see `prony_stats::elasticity`). None for fewer than two.
 fn together(run: &Run) -> Option<String> {
-    let slowed = |i: &&Intervention| matches!(i.what, InterventionKind::Cpu | InterventionKind::LinkRate { .. });
+    let is_dose = |i: &Intervention| matches!(i.what, InterventionKind::Cpu | InterventionKind::LinkRate { .. });
+    // At a rate queues grow with what is made slower, and the sum says nothing.
+    let slowed = |i: &&Intervention| is_dose(i) && !i.at_rate;
     // Each resource once, as it was last tested.
     let mut last: Vec<(&str, Seen)> = Vec::new();
     for (target, seen) in tests_done(run).filter(slowed).filter_map(|i| Some((i.target.as_str(), Seen::of(i)?))) {

@@ -11,7 +11,8 @@
 //! With N connections throughput is N / response time, and the response time is this wait.
 //!
 //! ## Evidence
-//! Share of requests that wait there, times the share of time that its workers do not work. The counters of sockets resolve 4 ms
+//! Share of requests that wait there, times the share of time that its workers do not work, or the share of a request's stay in which it
+//! does not work for it, whichever is less. The counters of sockets resolve 4 ms
 //! (one tick of the kernel's clock): a connection that was answered and asked again within one tick looks idle, so the
 //! figure is a lower bound. A wait below 3 ms is not claimed, and below 1 ms not even where every CPU of the path has room
 //! and clients still wait 3 ms or more. Where the slowest tenth of the requests hold most of the time, 3 ms are theirs, and a tenth
@@ -94,15 +95,28 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if busy.value > border {
         return ruled_out(&busy, border, "guess", "requests stay long because its workers are busy");
     }
+    let works = works_for_it(hop, &wait);
+    if let Some(works) = works.as_ref().filter(|works| works.value > border) {
+        return ruled_out(works, border, "guess", "requests stay long because it works for them");
+    }
     if let Some(throttled) = stopped_by_quota(hop) {
         return ruled_out(&throttled, THROTTLED, "guess", "requests stay long because it is stopped by a quota");
     }
-    let share = hop.held()?.share * if few { 1.0 } else { 1.0 - busy.value };
+    let working = works.map_or(busy.value, |works| works.value.max(busy.value));
+    let share = hop.held()?.share * if few { 1.0 } else { 1.0 - working };
     let siblings = hop.siblings().len() as f64;
     if share < SHARE_MIN / siblings {
         return ruled_out(&wait, WAIT_MS, ORIGIN, "few requests wait there");
     }
     finding(hop, few, wait, busy, share)
+}
+
+/// Share of a request's stay in which the host works for it. Only where few are there at once is it more than the share of time in which
+/// its worker is busy.
+fn works_for_it(hop: &Hop<'_>, wait: &Fact) -> Option<Fact> {
+    let at = hop.at(Level::At).ok()?;
+    let works = at.cpu_us_per_request().ok()? / 1e3 / wait.value.max(f64::MIN_POSITIVE);
+    Some(Fact::across_levels(hop, "CPU time of a request / its stay", works.min(1.0)))
 }
 
 /// A gap when responses are long and the sockets do not show where: clients that ask again within one tick hide it.
@@ -222,6 +236,19 @@ mod tests {
         );
         assert_eq!(found(1_070.0), None, "border");
         assert_eq!(found(0.0), None, "not told");
+    }
+
+    #[test]
+    fn the_work_for_a_request_is_no_wait() {
+        // 20 requests/s, each 5 ms at s1 or s2; packets cost a third more than its processes.
+        let share = |cpus: f64| {
+            let lab = Lab { rate: Some(20.0), x: [10.0, 20.0, 30.0], r_us: [5_200.0; 3], ..lab(0.0) }.own("s1", cpus);
+            let lab = lab.gauge("s1", &SPLIT_REQUESTS, "80", 10.0).gauge("s1", &SPLIT_TIMED, "80", 1.0);
+            score(CAUSE.id, "s1", &lab.gauge("s1", &SPLIT_RESIDENCE, "80", 5_000.0))
+        };
+        assert!((share(0.015) / share(0.000_75) - 0.6 / 0.97).abs() < 0.01, "2 of 5 ms: {}", share(0.015));
+        assert!(share(0.026) > 0.0, "border");
+        assert_eq!(share(0.0265), 0.0, "border");
     }
 
     #[test]

@@ -37,8 +37,10 @@ fn a_wait_of_its_own_is_tested_by_fewer_requests() {
     let nothing = (0.01, -0.02, 0.04);
     let stays = after(&far(900.0), (0.02, -0.01, 0.05), nothing);
     assert_eq!((stays.cause.as_str(), stays.grounded, stays.at_rate), ("path-delay", true, true), "{stays:#?}");
-    let said = "with 50 % fewer requests asked for, the mean latency followed by 0.02 (-0.01 to 0.05), 0 is expected of a wait";
+    let said = "with 50 % fewer requests asked for, the mean latency followed by 0.02 (-0.01 to 0.05), at most 0 is expected of a wait";
     assert!(stays.grounding[3].detail.starts_with(said), "{}", stays.grounding[3].detail);
+    let rises = after(&far(900.0), (-0.5, -0.7, -0.3), nothing);
+    assert!(rises.grounded, "what was lost is missed later: {rises:#?}");
     let falls = after(&far(900.0), (0.9, 0.8, 1.0), nothing);
     assert_ne!(falls.cause, "path-delay", "requests queue for something");
     let wide = after(&far(900.0), (0.4, -0.3, 1.1), nothing);
@@ -82,13 +84,18 @@ fn a_remedy_at_a_rate_tells_how_much_sooner_requests_are_answered() {
     assert!(verdict.grounding[3].detail.contains("the speed of answers changed by 1.00"), "{:?}", verdict.grounding[3]);
 }
 
+/// lb compresses at a rate that is carried, on a CPU that it uses so much of.
+fn compressing(own: f64) -> Lab {
+    let asked = Lab { rate: Some(900.0), x: [450.0, 900.0, 1_350.0], r_us: [1_000.0; 3], ..Lab::healthy() };
+    let code = [("[libz.so.1.2.13]", "libz.so.1.2.13", 0.9)];
+    let lab = asked.throughput(900.0).cpu("0", own - 0.05, 0.05, 0.0).cpu("1", 0.1, 0.1, 0.1).own("lb", own);
+    let lab = lab.profiled("lb", &code).per_second("lb", &IF_RX_BYTES, "eth0", 10.0);
+    lab.per_second("lb", &IF_TX_BYTES, "eth0", 10.0)
+}
+
 #[test]
 fn at_a_rate_less_cpu_tells_how_much_of_the_time_is_its_work_and_never_that_it_is_none() {
-    let held =
-        Lab { rate: Some(900.0), x: [450.0, 900.0, 1_350.0], r_us: [1_000.0; 3], ..Lab::healthy().throughput(900.0) };
-    let code = [("[libz.so.1.2.13]", "libz.so.1.2.13", 0.9)];
-    let held = held.cpu("0", 0.5, 0.05, 0.0).cpu("1", 0.1, 0.1, 0.1).own("lb", 0.55).profiled("lb", &code);
-    let lab = held.per_second("lb", &IF_RX_BYTES, "eth0", 10.0).per_second("lb", &IF_TX_BYTES, "eth0", 10.0);
+    let lab = compressing(0.55);
     let plan = plan_of(&lab);
     assert_eq!(plan[0], (InterventionKind::Cpu, true, false), "{plan:?}");
     assert!(plan[1].1 && plan[1].2, "its control at the rate too: {plan:?}");
@@ -97,4 +104,14 @@ fn at_a_rate_less_cpu_tells_how_much_of_the_time_is_its_work_and_never_that_it_i
         let verdict = after(&lab, suspect, still);
         assert_eq!((verdict.cause.as_str(), verdict.grounded), ("compression-cpu", grounded), "{verdict:#?}");
     }
+}
+
+#[test]
+fn a_host_is_slowed_by_what_it_has_room_for() {
+    let doses = |own: f64| {
+        let run = run_of(&compressing(own));
+        plan_interventions(&run, &diagnose(&run)).iter().map(|i| i.dose).collect::<Vec<_>>()
+    };
+    assert_eq!(doses(0.55), [0.4, 0.4]);
+    assert_eq!(doses(0.65), [0.2, 0.2], "it uses more than 40 % less would leave it");
 }
