@@ -4,6 +4,7 @@
 //! open.
 
 use crate::facts::{Fact, Hop};
+use crate::sessions::carries_a_rate;
 use prony_model::diagnosis::Remedy;
 use prony_model::{Evidence, EvidenceVerdict, Gap, InterventionKind, Level, Run};
 
@@ -410,9 +411,15 @@ pub fn gain_until_next_limit(hop: &Hop<'_>) -> Option<f64> {
     hosts_of(hop).filter(|other| !other.shares_cpu_with(hop)).filter_map(|other| room_of(&other)).reduce(f64::min)
 }
 
+/// What ends the gain of mending a wait: the room on CPUs. At a rate that is carried nothing does, for it is requests that take less
+/// time, and no more of them.
+pub fn gain_until_full(hop: &Hop<'_>) -> Option<f64> {
+    if carries_a_rate(hop) { Some(f64::INFINITY) } else { room_until_full(hop) }
+}
+
 /// How much throughput could rise until any CPU on the path, the hop's own included, is full, once what makes requests wait is mended:
 /// the busier CPUs are, the less a request costs them.
-pub fn gain_until_full(hop: &Hop<'_>) -> Option<f64> {
+pub fn room_until_full(hop: &Hop<'_>) -> Option<f64> {
     let room_when_busy = |other: Hop<'_>| {
         let busy = other.at(Level::At).ok()?.cpu().ok()?.busy_share();
         Some(room_of(&other)? / (busy + COST_WHEN_FULL * (1.0 - busy)))

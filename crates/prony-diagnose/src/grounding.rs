@@ -2,7 +2,7 @@
 //!
 //! It tests findings and ranks nothing. Invariant: a test that could not be made does not hold, and says why.
 
-use crate::cause::{Dose, FLAT, FULL_CPU, Finding, concurrency_elasticity, gain_until_full, greatest_user, hosts_of};
+use crate::cause::{Dose, FLAT, FULL_CPU, Finding, concurrency_elasticity, greatest_user, hosts_of, room_until_full};
 use crate::facts::Hop;
 use crate::verdict::figure;
 use prony_model::diagnosis::GroundingTest;
@@ -178,7 +178,7 @@ pub fn response(hop: &Hop<'_>, finding: &Finding) -> Response {
 /// What so many more connections bring where requests wait, as an elasticity: 1, or what it takes until a CPU is full, at least
 /// [`PART_MIN`].
 fn growth_until_full(hop: &Hop<'_>, more: f64) -> f64 {
-    gain_until_full(hop).map_or(1.0, |room| (room.ln_1p() / more.ln_1p()).clamp(PART_MIN, 1.0))
+    room_until_full(hop).map_or(1.0, |room| (room.ln_1p() / more.ln_1p()).clamp(PART_MIN, 1.0))
 }
 
 /// What mending a finding brings, relative.

@@ -7,7 +7,7 @@
 use crate::CAUSES;
 use crate::cause::{
     Cause, FLAT, FULL_CPU, FULL_CPU_ORIGIN, Finding, Judgement, Kind, concurrency_elasticity, cpu_is_full,
-    gain_of_share, gain_until_full, greatest_user,
+    gain_of_share, gain_until_full, greatest_user, room_until_full,
 };
 use crate::facts::{Fact, Hop};
 use crate::grounding::{self, Gain, Response, Seen, response};
@@ -453,7 +453,7 @@ fn inconclusive(why: &str) -> Verdict {
 fn none(run: &Run, why: &str, evidence: &[Evidence]) -> Verdict {
     let is_full_of_others = |hop: &Hop<'_>| cpu_is_full(hop).unwrap_or(false) && !is_cpu_bound(hop).unwrap_or(true);
     let others_fill = Hop::path(run).iter().any(is_full_of_others);
-    let headroom = Hop::path(run).first().and_then(gain_until_full).filter(|_| !others_fill);
+    let headroom = Hop::path(run).first().and_then(room_until_full).filter(|_| !others_fill);
     let busiest =
         evidence.iter().filter(|e| e.metric.starts_with("busy share")).max_by(|a, b| a.value.total_cmp(&b.value));
     let place = busiest.map_or(String::new(), |e| {

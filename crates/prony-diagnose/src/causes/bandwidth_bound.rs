@@ -24,7 +24,7 @@
 //! tc-tbf(8); Performance Co-Pilot pmieconf warns at 85 %.
 
 use super::packet_loss::loss_ratio;
-use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, gain_until_full, knob, ruled_out};
+use crate::cause::{Cause, Dose, Finding, Judgement, Kind, Layer, Scope, knob, room_until_full, ruled_out};
 use crate::facts::{Fact, Hop};
 use crate::link_queue;
 use prony_model::metric::{
@@ -102,7 +102,7 @@ fn elsewhere(hop: &Hop<'_>) -> Option<Finding> {
         .and(Ok(fact("shortest round trip", wait.shortest_ms)), "the way itself is short")
         .and(loss_ratio(hop), "segments sent again: a queue that is full drops")
         .mend("find the link between the hosts that is full (port of a switch, shaper, allowance of the provider) and widen it, or send fewer bytes", None)
-        .gaining(gain_until_full(hop))
+        .gaining(room_until_full(hop))
         .tested_by(Dose::Queue)
         .rising(Ok(bytes));
     Some(finding)
@@ -133,7 +133,7 @@ fn full(hop: &Hop<'_>, link: LinkUse<'_>) -> Result<Judgement, Gap> {
     }
     finding
         .mend("a faster link or fewer bytes: compression, caching, smaller answers", None)
-        .gaining(gain_until_full(hop))
+        .gaining(room_until_full(hop))
         .tested_by(dose)
         .rising(hop.summary(bytes))
         .fires()

@@ -30,7 +30,7 @@
 
 use super::upstream_keepalive_off::{failed_tries, keeping};
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, gain_until_full, knob, predicted_gain,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, does_not_apply, knob, predicted_gain, room_until_full,
     ruled_out,
 };
 use crate::facts::{Fact, Hop};
@@ -89,7 +89,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             (found.and(fill, "ports held in TIME_WAIT"), gain)
         }
         None => match used_up(hop, fails, fill)? {
-            Ok(found) => (found, gain_until_full(hop)),
+            Ok(found) => (found, room_until_full(hop)),
             Err(silent) => return Ok(silent),
         },
     };

@@ -30,7 +30,7 @@
 //! RFC 9110, section 15.6.4: status 503. uvicorn, `--limit-concurrency`.
 
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_of_share, gain_until_full, nginx_knob,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, gain_of_share, nginx_knob, room_until_full,
     ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
@@ -86,7 +86,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let failed = hop.at(Level::At)?.trial.result.error_share();
     let share = limited.value.min(1.0);
     // Refusals keep CPUs busy that would be free without them.
-    let room = if failed < 0.5 { gain_until_full(hop) } else { None };
+    let room = if failed < 0.5 { room_until_full(hop) } else { None };
     let claim = format!("a configured limit of {} holds back {:.0} % of the requests", hop.name, share * 100.0);
     let finding =
         Finding::new(limited, LIMITED, "guess", &claim, share)
@@ -164,7 +164,7 @@ fn held_to_requests(hop: &Hop<'_>) -> Option<Finding> {
     let passed = [Level::At, Level::Beyond].map(|level| hop.at(level).and_then(|r| r.requests()).unwrap_or(0.0));
     let is_met = |limit: &Limit| passed.iter().all(|passed_per_s| (passed_per_s / limit.per_s - 1.0).abs() < NEAR);
     let limit = limits(hop).into_iter().find(|limit| limit.burst.is_some() && is_met(limit))?;
-    let room = gain_until_full(hop).filter(|room| *room >= ROOM)?;
+    let room = room_until_full(hop).filter(|room| *room >= ROOM)?;
     let filled = hop.fact("requests / rate of limit_req_zone", "", |r| Ok(r.requests()? / limit.per_s)).ok()?;
     let claim = format!("{} lets {:.0} requests/s through, as it is configured", hop.name, limit.per_s);
     let finding = Finding::new(filled, 1.0 - NEAR, "guess", &claim, 1.0);
@@ -180,7 +180,7 @@ fn held_to_rate(hop: &Hop<'_>) -> Option<Finding> {
         Ok(result.bytes_in as f64 / r.throughput()? / result.duration_s / rate / (result.latency_actual.mean_us / 1e6))
     });
     let part = part.ok().filter(|part| part.value >= OF_RESPONSE)?;
-    let room = gain_until_full(hop).filter(|room| *room >= ROOM)?;
+    let room = room_until_full(hop).filter(|room| *room >= ROOM)?;
     let share = part.value.min(1.0);
     let claim = format!("{} sends each answer at {:.0} kB/s at most, as it is configured", hop.name, rate / 1e3);
     let lifted = nginx_knob(hop, KnobId::NginxDirective(NginxDirective::LimitRate), "0");

@@ -63,7 +63,10 @@ fn a_verdict_at_a_rate_speaks_of_the_time_that_requests_take() {
     let gain = verdict.predicted_gain.unwrap();
     let shorter = format!("is predicted to change the mean latency by {:.0} %", -100.0 * gain / (1.0 + gain));
     assert!(verdict.summary.contains(&shorter), "{}", verdict.summary);
-    assert!(!diagnose(&run_of(&far(700.0))).verdict.at_rate);
+    let uncapped = 1.0 / (1.0 - diagnose(&run).candidates[0].score.min(0.95)) - 1.0;
+    assert!((gain - uncapped).abs() < 1e-9, "no full CPU ends what requests gain: {gain}");
+    let limit = diagnose(&run_of(&far(700.0))).verdict;
+    assert!(!limit.at_rate && limit.predicted_gain.unwrap() < uncapped, "the limit has one: {limit:#?}");
 }
 
 #[test]
