@@ -378,8 +378,10 @@ fn beside(top: &Standing<'_>, others: &[Standing<'_>]) -> String {
 
 fn verdict_of(top: &Standing<'_>, others: &[Standing<'_>]) -> Verdict {
     let tests = grounding::tests(&top.hop, &top.finding);
-    let gain = grounding::gain(&top.hop, &top.finding);
     let at_rate = sessions::carries_a_rate(&top.hop);
+    // What an honest limit leaves room for is throughput.
+    let has_none = at_rate && top.cause.kind == Kind::HonestLimit;
+    let gain = if has_none { Gain::default() } else { grounding::gain(&top.hop, &top.finding) };
     let whole = if at_rate { "time that requests take" } else { "limit" };
     let share = format!("it explains {:.0} % of the {whole}", top.finding.score * 100.0);
     let (low, high) = gain.interval.unzip();

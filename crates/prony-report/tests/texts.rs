@@ -195,6 +195,15 @@ fn colour_only_when_asked_for_and_never_from_the_run() {
 }
 
 #[test]
+fn at_a_rate_that_is_carried_the_prediction_is_of_the_latency() {
+    let mut run = sample::no_proof();
+    let told = |run: &Run| text::verdict(run, Style::Plain).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told(&run).contains("predicted gain +58.0 % +54.0 % to +71.0 %"), "{}", told(&run));
+    run.diagnosis.as_mut().unwrap().verdict.at_rate = true;
+    assert!(told(&run).contains("mended latency -36.7 % -41.5 % to -35.1 %"), "the lower end first: {}", told(&run));
+}
+
+#[test]
 fn parts_of_the_result() {
     let run = sample::whole();
     let whole = text::verdict(&run, Style::Plain);

@@ -257,6 +257,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_predicted_of_the_time_of_requests_is_none_of_throughput() {
+        let predicted = |at_rate| {
+            let mut run = spread(6, 0.01, 1.0).run;
+            let verdict = prony_model::Verdict { at_rate, predicted_gain: Some(0.5), ..Default::default() };
+            run.diagnosis = Some(prony_model::Diagnosis { verdict, ..Default::default() });
+            conclude(&run, Some(knob()), 1, EarlierAa::default()).predicted_gain
+        };
+        assert_eq!((predicted(false), predicted(true)), (Some(0.5), None));
+    }
+
+    #[test]
     fn a_trial_is_long_enough_for_few_and_slow_answers() {
         let of = |rate: f64, p99_us: f64| {
             let mut made = MadeRun::of("[host.lb]\n").trial(Purpose::Warmup, rate);

@@ -51,6 +51,30 @@ fn needs_root_a_healthy_lab_has_no_fault() {
 }
 
 #[test]
+fn needs_root_at_a_rate_it_is_the_time_of_requests_that_answers() {
+    if !root("a lab") {
+        return;
+    }
+    let _alone = alone();
+    let home = scratch();
+    let stack = home.path().join("late.toml");
+    let lab = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/proxy-slow-upstream.toml");
+    let text = format!("base = {lab:?}\n[workload]\nrate = \"300/s\"\n[slo]\np50 = \"1ms\"\n");
+    std::fs::write(&stack, text).expect("the folder is ours");
+    let ask = || json(&prony_at(home.path(), &["diagnose", stack.to_str().unwrap(), "--quick", "--json"]).out);
+    // A machine that is paused for a moment carries less than was asked.
+    let is_carried = |diagnosis: &Value| diagnosis["verdict"]["at_rate"] == true;
+    let diagnosis = Some(ask()).filter(is_carried).unwrap_or_else(ask);
+    let verdict = &diagnosis["verdict"];
+    assert!(verdict["cause"] == "slow-upstream" && is_carried(&diagnosis), "{verdict}");
+    let made = diagnosis["interventions"].as_array().expect("the wait was tested");
+    assert!(made.iter().all(|i| i["at_rate"] == true), "{made:?}");
+    // Half of the requests wait as long: HAProxy's timer holds each.
+    let fewer = made.iter().find(|i| i["kind"] == "lower-rate").expect("fewer requests were asked for");
+    assert!(fewer["elasticity"].as_f64().is_some_and(|e| e.abs() < 0.35), "{fewer}");
+}
+
+#[test]
 fn needs_root_an_interrupted_proof_leaves_nothing_changed() {
     if !root("a lab") {
         return;

@@ -37,6 +37,19 @@ fn recorded_runs_give_the_verdict_of_their_names() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Runs at a rate that the stack carries are named so.
+#[test]
+fn at_a_rate_that_is_carried_the_time_of_requests_grounds_the_verdict() {
+    let at_rate: Vec<Run> =
+        runs().iter().filter(|p| p.to_string_lossy().contains(".at-rate.")).map(|p| read(p)).collect();
+    for run in &at_rate {
+        let verdict = prony_diagnose::diagnose(run).verdict;
+        assert!(verdict.at_rate && verdict.grounded, "{verdict:#?}");
+        assert!(run.interventions.iter().all(|i| i.at_rate), "{:?}", run.interventions);
+    }
+    assert!(at_rate.len() >= 3, "a wait of its own, a queue, work on a CPU");
+}
+
 /// When close looks began and ended, by the session's clock.
 fn looks(run: &Run) -> Vec<(u64, u64)> {
     let lasts = run.trials.iter().find(|t| t.purpose == Purpose::Inspect).map_or(0, |t| t.plan.duration.0);

@@ -26,7 +26,7 @@ export const names: Names = {
   medium: "中",
   low: "低",
   "predicted gain": "预计增益",
-  "predicted latency": "预计延迟变化",
+  "mended latency": "修复后的平均延迟",
   "proven effect": "已证实的增益",
   "none seen": "未见",
   "limit within SLO": "满足 SLO 的上限",

@@ -19,7 +19,8 @@
 //! ## What it is not
 //! A pool of connections or a lock inside the application: then requests are read and wait inside. Threads that are all
 //! in use: then several requests are under way at what it calls. Processes that have one connection each: the others stay
-//! in the accept queue. A process whose CPU is full, or whose runtime stops it to collect garbage.
+//! in the accept queue. A process whose CPU is full, or whose runtime stops it to collect garbage. A process whose first thread sleeps
+//! while others of it work: that one is no loop.
 //!
 //! ## Fix
 //! An asynchronous driver, threads for calls that block, or more processes.
@@ -39,7 +40,8 @@ use crate::sessions::{
 };
 use prony_model::Gap;
 use prony_model::Level;
-use prony_model::metric::{CONN_IN_UNREAD, CONN_OUT_WAITING, LISTEN_QUEUE, LOOK_WAIT};
+use prony_model::Metric;
+use prony_model::metric::{CONN_IN_UNREAD, CONN_OUT_WAITING, LISTEN_QUEUE, LOOK_ANY_THREAD, LOOK_RUNNING, LOOK_WAIT};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "event-loop-blocked",
@@ -65,6 +67,11 @@ const HARDLY_IDLE: f64 = 0.7;
 /// The same from which the only thread of a process is held up all the time, so that what it has read waits inside as well. A
 /// guess: a loop that slept for each request showed 0.93.
 const ALWAYS_BLOCKED: f64 = 0.6;
+/// Share of looks that find any thread at work, from which they tell which. A guess.
+const WORKS: f64 = 0.05;
+/// Part of these that find the first thread at work, below which it is not the one that serves. A guess: of a server in Java none did, of
+/// a loop all do.
+const SERVES: f64 = 0.1;
 const BLOCKED_LOOKS: &str = "share of looks that find its first thread in a call that blocks";
 /// Kernel functions in which a thread waits for one answer, or for a time: poll and select, reads of sockets and pipes,
 /// sleeps, locks of user code.
@@ -113,6 +120,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     if let Some((paused, border)) = stopped_by_pauses(hop) {
         return ruled_out(&paused, border, "guess", "its runtime stops all its threads again and again");
+    }
+    if let Some(works) = first_thread_works(hop).filter(|works| works.value < SERVES) {
+        return ruled_out(&works, SERVES, "guess", "its first thread serves nobody, so it is no loop");
     }
     let looks = blocked_looks(hop).map(|share| Fact::across_levels(hop, BLOCKED_LOOKS, share));
     if let Some(looks) = &looks {
@@ -168,6 +178,14 @@ fn waiting(hop: &Hop<'_>, border: f64) -> Result<Fact, Gap> {
         return Ok(unread);
     }
     hop.fact("requests that stay there", "", |r| r.staying())
+}
+
+/// Of the looks that find any thread of the workers at work, those that find the first one; none where hardly any is.
+fn first_thread_works(hop: &Hop<'_>) -> Option<Fact> {
+    let seen = |metric: &Metric| hop.items(metric).iter().filter_map(|pid| hop.look(metric, pid).ok()).sum::<f64>();
+    let any = seen(&LOOK_ANY_THREAD);
+    let part = (any >= WORKS).then(|| seen(&LOOK_RUNNING) / any)?;
+    Some(Fact::across_levels(hop, "looks that find its first thread at work / any of its threads", part))
 }
 
 /// Share of looks that found the first thread of a worker in a call that blocks; none without a close look.
@@ -268,6 +286,18 @@ mod tests {
         let queued = lab(0.93).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", 80.0);
         assert_eq!(score(CAUSE.id, "app", &queued), 0.0, "connections wait for a worker of their own");
         assert_eq!(score(CAUSE.id, "app", &lab(0.93).gauge("app", &PROC_THREADS, "101", 5.0)), 0.0, "threads");
+    }
+
+    #[test]
+    fn a_first_thread_that_sleeps_while_others_work_is_no_loop() {
+        let looked = |any: f64, first: f64| {
+            let lab = lab(54.0).gauge("app", &LOOK_ANY_THREAD, "7", any);
+            score(CAUSE.id, "app", &lab.gauge("app", &LOOK_RUNNING, "7", first))
+        };
+        assert_eq!(looked(0.47, 0.0), 0.0);
+        assert_eq!(looked(0.5, 0.049), 0.0, "border");
+        assert!(looked(0.5, 0.05) > 0.0, "border");
+        assert!(looked(0.04, 0.0) > 0.0, "hardly any thread works");
     }
 
     proptest! {

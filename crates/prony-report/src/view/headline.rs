@@ -141,7 +141,7 @@ fn figures(run: &Run) -> Vec<Figure> {
             let first = run.diagnosis.iter().flat_map(|d| &d.remedies).find_map(|r| r.knob.as_ref());
             // What answers so much sooner takes so much less time.
             let change = |gain: f64| number::change(if verdict.at_rate { -gain / (1.0 + gain) } else { gain });
-            let name = if verdict.at_rate { "predicted latency" } else { "predicted gain" };
+            let name = if verdict.at_rate { "mended latency" } else { "predicted gain" };
             let interval = match (verdict.predicted_gain_low, verdict.predicted_gain_high) {
                 (Some(low), Some(high)) if verdict.at_rate => format!("{} to {}", change(high), change(low)),
                 (Some(low), Some(high)) => format!("{} to {}", change(low), change(high)),

@@ -118,3 +118,12 @@ fn a_host_is_slowed_by_what_it_has_room_for() {
     assert_eq!(doses(0.55), [0.4, 0.4]);
     assert_eq!(doses(0.65), [0.2, 0.2], "it uses more than 40 % less would leave it");
 }
+
+#[test]
+fn an_honest_limit_at_a_rate_predicts_no_latency() {
+    let full = Lab { rate: Some(900.0), x: [450.0, 900.0, 900.0], ..Lab::healthy().throughput(900.0) };
+    let full = full.cpu("0", 0.7, 0.27, 0.0).cpu("1", 0.1, 0.1, 0.1).own("lb", 0.95);
+    let verdict = diagnose(&run_of(&full)).verdict;
+    assert_eq!((verdict.cause.as_str(), verdict.at_rate), ("cpu-saturated-user", true), "{verdict:#?}");
+    assert_eq!(verdict.predicted_gain, None, "{}", verdict.summary);
+}
