@@ -276,9 +276,11 @@ fn mean_us(result: &LoadResult) -> f64 {
     result.latency.mean_us
 }
 
-/// How soon a request is answered, per second: as many as one client would send that waits for each.
+/// How soon a request is answered well, per second: as many as one client would get that waits for each. What fails soon is no better; where
+/// all fail, half a request counts (see [`good_per_s`]).
 fn soonness(result: &LoadResult) -> f64 {
-    1e6 / mean_us(result)
+    let good = (1.0 - result.error_share()).max(0.5 / result.completed.max(1) as f64);
+    good * 1e6 / mean_us(result)
 }
 
 /// Good requests per second. Where all fail there are none, and pairs need a ratio: then half a request in the whole trial, the
@@ -468,6 +470,17 @@ mod tests {
         let told = made.run.interventions.iter().map(|i| i.elasticity.unwrap());
         let wanted = [1.0, 3.0, 0.0];
         assert!(told.zip(wanted).all(|(told, wanted)| (told - wanted).abs() < 1e-9), "{:?}", made.run.interventions);
+    }
+
+    #[test]
+    fn answers_that_fail_are_not_sooner() {
+        let of = |mean_us: f64, status: u64| {
+            let latency = prony_model::Latency { mean_us, ..Default::default() };
+            let errors = ErrorCounts { status, ..ErrorCounts::default() };
+            soonness(&LoadResult { latency, errors, completed: 100, ..LoadResult::default() })
+        };
+        assert_eq!((of(10_000.0, 0), of(5_000.0, 50)), (100.0, 100.0), "half of them fail in half of the time");
+        assert_eq!(of(1_000.0, 100), 5.0, "all fail");
     }
 
     #[test]
