@@ -39,6 +39,8 @@ const PAIRS: usize = 6;
 
 /// Length of each. A guess: as long as a trial of an intervention, and more for the slow stacks with a database.
 const LOAD: &str = "2s";
+/// The same at a rate that is carried: few requests are sent, those of a scenario begin alike, and a queue takes its time to fill.
+const LOAD_AT_RATE: &str = "8s";
 
 /// Scores the diagnosis on fault cases.
 #[derive(Args, Default)]
@@ -257,7 +259,8 @@ impl Bench {
         row.by_correlation = baselines::by_correlation(&run).judged(truth, self.healthy);
         if self.loads && !truth.is_healthy() {
             let at_rate = answer.pointer("/verdict/at_rate").is_some_and(|at_rate| *at_rate == Value::Bool(true));
-            row.achieved = Achieved::of(&self.pairs(stand, stack)?, at_rate);
+            let lasts = if at_rate { LOAD_AT_RATE } else { LOAD };
+            row.achieved = Achieved::of(&self.pairs(stand, stack, lasts)?, at_rate);
             if row.achieved.as_ref().is_some_and(|a| !a.moves) {
                 row.outcome = Outcome::Skipped("the fault moves neither throughput nor the tail here".to_string());
             }
@@ -296,12 +299,13 @@ impl Bench {
         &self,
         stand: &mut dyn case::Stand,
         mut stack: PathBuf,
+        lasts: &str,
     ) -> anyhow::Result<Vec<(score::Load, score::Load)>> {
         let mut pairs = Vec::new();
         loop {
-            self.load(&stack)?; // fills caches, and counts for nothing
-            let with = self.load(&stack)?;
-            pairs.push((with, self.load(&stand.mend()?)?));
+            self.load(&stack, lasts)?; // fills caches, and counts for nothing
+            let with = self.load(&stack, lasts)?;
+            pairs.push((with, self.load(&stand.mend()?, lasts)?));
             if pairs.len() == PAIRS {
                 return Ok(pairs);
             }
@@ -311,9 +315,9 @@ impl Bench {
     }
 
     /// Good requests per second and the tail of a short load.
-    fn load(&self, stack: &Path) -> anyhow::Result<score::Load> {
+    fn load(&self, stack: &Path, lasts: &str) -> anyhow::Result<score::Load> {
         let mut prony = Command::new(&self.prony);
-        prony.arg("load").arg(stack).args(["--json", "--quiet", "-d", LOAD]);
+        prony.arg("load").arg(stack).args(["--json", "--quiet", "-d", lasts]);
         let ended = run_limited(prony, &self.scratch.join("load"), STEP_MAX)?;
         let said: Value =
             serde_json::from_str(&ended.stdout).with_context(|| format!("prony load: {}", last_line(&ended.stderr)))?;
