@@ -67,6 +67,8 @@ export const names: Names = {
   "not expected of a control: the limit moved": "不符合对照的预期：瓶颈改变了",
   "mending it moves the limit": "修复它使瓶颈改变",
   "mending it changes nothing that can be seen": "修复它看不出改变",
+  "requests do not visibly take longer with less of it": "减少它后，看不出请求变慢",
+  "requests take another time with less of it": "减少它后，请求所需的时间改变",
   "mending it changes how long requests take": "修复它改变了请求所需的时间",
   "as expected of a control: requests take as long": "符合对照的预期：请求所需的时间没有改变",
   "not expected of a control: requests take another time": "不符合对照的预期：请求所需的时间改变了",

@@ -111,7 +111,8 @@ fn intervention(i: &Intervention) -> InterventionView {
 fn answers(i: &Intervention) -> &'static str {
     match (i.at_rate, &i.what) {
         (_, InterventionKind::LowerRate) => "mean latency ",
-        (true, _) => "answered sooner ",
+        (true, what) if what.shows_gain() => "answered sooner ",
+        (true, _) => "speed of answers ",
         (false, _) => "",
     }
 }
@@ -162,11 +163,13 @@ fn reading(i: &Intervention, is_gain: bool, low: Option<f64>, high: Option<f64>)
             (false, false) => "requests take more time with fewer of them",
         };
     }
-    if i.at_rate && (i.control || !holds_zero) {
-        return match (i.control, holds_zero) {
-            (true, true) => "as expected of a control: requests take as long",
-            (true, false) => "not expected of a control: requests take another time",
-            (false, _) => "mending it changes how long requests take",
+    if i.at_rate && !(is_gain && holds_zero && !i.control) {
+        return match (i.control, is_gain, holds_zero) {
+            (true, _, true) => "as expected of a control: requests take as long",
+            (true, _, false) => "not expected of a control: requests take another time",
+            (false, true, _) => "mending it changes how long requests take",
+            (false, false, true) => "requests do not visibly take longer with less of it",
+            (false, false, false) => "requests take another time with less of it",
         };
     }
     match (i.control, is_gain, holds_zero) {
@@ -184,10 +187,10 @@ fn at_equal_speed(i: &Intervention) -> &'static str {
     if i.by_speed.is_some() { "; at equal speed of the machine" } else { "" }
 }
 
-/// A curve for each resource, suspects and controls apart; all doses of one lie on one curve.
+/// A curve for each resource, suspects and controls apart; all doses of one lie on one curve. At a rate it is not throughput that answers.
 pub(super) fn doses(run: &Run) -> Vec<DoseCurve> {
     let mut found: Vec<(DoseCurve, Vec<(f64, f64)>)> = Vec::new();
-    for i in all(run) {
+    for i in all(run).iter().filter(|i| !i.at_rate) {
         let raises = matches!(i.what, InterventionKind::Concurrency | InterventionKind::Rate);
         let (resource, log) = (resource(i), if raises { i.dose.ln_1p() } else { (-i.dose).ln_1p() });
         let usable = |e: &f64| e.is_finite() && log.is_finite() && log != 0.0 && !resource.is_empty();
@@ -250,6 +253,10 @@ mod tests {
         let sooner = "answered sooner +50.0 % (+40.0 % to +60.0 %): mending it changes how long requests take";
         assert_eq!(kept(0.5), sooner);
         assert!(kept(0.0).ends_with("mending it changes nothing that can be seen"), "{}", kept(0.0));
+        let slower = |value| told(InterventionKind::Cpu, false, value);
+        let text = "speed of answers 0.80 (0.70 to 0.90): requests take another time with less of it";
+        assert_eq!(slower(0.8), text);
+        assert!(slower(0.0).ends_with("requests do not visibly take longer with less of it"), "{}", slower(0.0));
         let fewer = Intervention::planned("lb", InterventionKind::LowerRate, false, 0.5);
         assert_eq!(doing(&fewer), "50 % fewer requests asked for");
     }
@@ -263,6 +270,7 @@ mod tests {
             dosed("lb", InterventionKind::Concurrency, 0.5, Some(0.1)),
             dosed("lb", InterventionKind::Cpu, 0.3, None),
             dosed("s1", InterventionKind::Placebo, 0.0, Some(0.0)),
+            dosed("lb", InterventionKind::Cpu, 0.4, Some(2.0)).at_rate(),
         ];
         let curves = doses(&Run { interventions, ..Run::default() });
         let named: Vec<_> = curves.iter().map(|c| (c.resource.as_str(), c.control, c.raises, c.points.len())).collect();
