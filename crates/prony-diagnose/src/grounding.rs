@@ -309,6 +309,8 @@ fn lower_rate(seen: &Seen, intervention: &Intervention, finding: &Finding) -> Re
     let stays = seen.value < STANDS_STILL && seen.high < SOLE;
     match queues {
         true if seen.low > 0.0 && seen.value >= STANDS_STILL => Response::Follows(detail),
+        // Each takes longer for sure: none of them queued.
+        true if seen.high < 0.0 => Response::Contradicts(detail),
         false if stays => Response::Follows(detail),
         false if seen.low > FOLLOWS => Response::Contradicts(detail),
         true | false => Response::Unclear(detail),

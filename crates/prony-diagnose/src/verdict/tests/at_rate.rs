@@ -127,3 +127,14 @@ fn an_honest_limit_at_a_rate_predicts_no_latency() {
     assert_eq!((verdict.cause.as_str(), verdict.at_rate), ("cpu-saturated-user", true), "{verdict:#?}");
     assert_eq!(verdict.predicted_gain, None, "{}", verdict.summary);
 }
+
+#[test]
+fn a_queue_in_which_fewer_requests_take_longer_is_none() {
+    let shared = Lab { rate: Some(405.0), r_us: [5_000.0, 20_000.0, 20_000.0], ..Lab::chain().queueing(405.0) };
+    let shared = shared.held(2.0).sessions([1.0, 2.0, 2.0], "running");
+    let nothing = (0.01, -0.02, 0.04);
+    let named = |answer| after(&shared, answer, nothing).cause;
+    assert_eq!(diagnose(&run_of(&shared)).verdict.cause, "connection-pool-exhausted");
+    assert_eq!(named((-0.22, -0.36, 0.01)), "connection-pool-exhausted", "it may stay");
+    assert_ne!(named((-0.22, -0.36, -0.08)), "connection-pool-exhausted");
+}
