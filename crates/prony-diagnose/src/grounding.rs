@@ -306,14 +306,15 @@ fn lower_rate(seen: &Seen, intervention: &Intervention, finding: &Finding) -> Re
         if queues { "more than 0 is expected of a queue" } else { "at most 0 is expected of a wait of its own" };
     let fewer = format!("with {:.0} % fewer requests asked for", 100.0 * intervention.dose);
     let detail = format!("{fewer}, the mean latency followed by {}, {expected}", seen.text());
-    let stays = seen.value < STANDS_STILL && seen.high < SOLE;
-    match queues {
-        true if seen.low > 0.0 && seen.value >= STANDS_STILL => Response::Follows(detail),
-        // Each takes longer for sure: none of them queued.
-        true if seen.high < 0.0 => Response::Contradicts(detail),
-        false if stays => Response::Follows(detail),
-        false if seen.low > FOLLOWS => Response::Contradicts(detail),
-        true | false => Response::Unclear(detail),
+    let (follows, contradicts) = match queues {
+        // Where each takes longer for sure, none of them queued.
+        true => (seen.low > 0.0 && seen.value >= STANDS_STILL, seen.high < 0.0),
+        false => (seen.value < STANDS_STILL && seen.high < SOLE, seen.low > FOLLOWS),
+    };
+    match (follows, contradicts) {
+        (true, _) => Response::Follows(detail),
+        (false, true) => Response::Contradicts(detail),
+        (false, false) => Response::Unclear(detail),
     }
 }
 

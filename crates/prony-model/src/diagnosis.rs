@@ -196,6 +196,11 @@ impl Intervention {
     }
 }
 
+/// Relative change of the mean latency where requests are answered sooner by a relative gain.
+pub fn latency_change(gain: f64) -> f64 {
+    -gain / (1.0 + gain)
+}
+
 /// The finding that stands, or `none`, or `inconclusive`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
