@@ -17,7 +17,8 @@ use prony_model::diagnosis::{GroundingTest, Remedy, SCHEMA, latency_change};
 use prony_model::metric::TCP_IN_SEGMENTS;
 use prony_model::stack::Role;
 use prony_model::{
-    Candidate, Confidence, Diagnosis, Evidence, EvidenceVerdict, Excluded, Gap, InterventionKind, Level, Run, Verdict,
+    Candidate, Confidence, Diagnosis, Evidence, EvidenceVerdict, Excluded, Gap, InterventionKind, Level, Run, Trial,
+    Verdict,
 };
 
 /// A cause that fires at a hop.
@@ -536,7 +537,7 @@ fn rate_is_held(run: &Run) -> Option<Vec<Evidence>> {
     let errors = run.stack.slo.as_ref().and_then(|slo| slo.errors);
     let held = sessions::is_carried(result, result.good_per_s)
         && result.error_share() <= errors.map_or(ERRORS, |s| s.0)
-        && missed_latency(run).is_none()
+        && missed_latency(run, trial).is_none()
         && Hop::path(run).iter().all(|h| !cpu_is_full(h).unwrap_or(false));
     let evidence = Evidence {
         claim: "the asked rate is served within the objective".to_string(),
@@ -552,9 +553,9 @@ fn rate_is_held(run: &Run) -> Option<Vec<Evidence>> {
     held.then(|| std::iter::once(evidence).chain(room(run)).collect())
 }
 
-/// The first latency of the objective that the workload as written misses, in words; none where it is held, or none is asked.
-fn missed_latency(run: &Run) -> Option<String> {
-    let (slo, seen) = (run.stack.slo.as_ref()?, &run.level(Level::At)?.result.latency);
+/// The first latency of the objective that a trial misses, in words; none where it is held, or none is asked.
+pub fn missed_latency(run: &Run, trial: &Trial) -> Option<String> {
+    let (slo, seen) = (run.stack.slo.as_ref()?, &trial.result.latency);
     let asked = [("p50", slo.p50, seen.p50_us), ("p99", slo.p99, seen.p99_us)];
     asked.into_iter().find_map(|(name, limit, seen_us)| {
         let limit_us = limit?.as_us_f64();
@@ -572,7 +573,7 @@ fn missed_for_no_reason(run: &Run) -> Option<String> {
         let is_carried = sessions::is_carried(&trial.result, answered);
         (!is_carried).then(|| format!("{} requests/s are answered, {rate} is asked", figure(answered)))
     };
-    let missed = too_few().or_else(|| missed_latency(run))?;
+    let missed = too_few().or_else(|| missed_latency(run, trial))?;
     let place = crowded_place(run).map_or(String::new(), |(name, share)| {
         format!("; requests spend {:.0} % of their time at {name}", 100.0 * share)
     });

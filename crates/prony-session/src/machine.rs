@@ -314,7 +314,8 @@ impl Session {
             let kept = self.kept_for_remedy(round.planned(&self.run));
             budget::drop_late_pairs(&self.run, first, left, kept, &mut self.queue);
         }
-        levels::has_changed(&self.run).into_iter().for_each(|gap| self.miss(gap));
+        let told = [levels::has_changed(&self.run), levels::missed_once(&self.run)];
+        told.into_iter().flatten().for_each(|gap| self.miss(gap));
         if !self.looks_next() {
             self.events.extend(cells::seen(&self.run).map(|seen| Event::CellDone { seen: Box::new(seen) }));
         }
