@@ -33,6 +33,7 @@ pub use cause::{Cause, Check, Kind, Layer, Scope, checks};
 pub use causes::CAUSES;
 pub use host_facts::{has_work_for_one_cpu_each, worker_cpus};
 pub use plan::{plan_interventions, remedy_to_come};
+pub use sessions::is_carried;
 pub use verdict::{diagnose, missed_latency};
 
 #[cfg(test)]

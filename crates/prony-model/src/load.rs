@@ -561,6 +561,14 @@ impl LoadResult {
         if ended == 0 { 0.0 } else { self.errors.total() as f64 / ended as f64 }
     }
 
+    /// How soon a request is answered well, per second: 1 / mean latency, as many as one client would get that waits for each. What fails
+    /// soon is no better; where all fail, half a request counts (Haldane 1956, "The estimation and significance of the logarithm of a
+    /// ratio of frequencies").
+    pub fn soonness_per_s(&self) -> f64 {
+        let good = (1.0 - self.error_share()).max(0.5 / self.completed.max(1) as f64);
+        good * 1e6 / self.latency.mean_us
+    }
+
     /// CPU time of the generator per completed request, in microseconds; none when none was completed or no thread was seen.
     pub fn generator_cpu_us_per_request(&self) -> Option<f64> {
         let cpu_us: f64 = self.threads.iter().map(|t| t.user_us + t.system_us).sum();

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// An effect of B against A on one metric: relative (0.12 is 12 % more).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// What was compared: `good_per_s`, `p99_us`, `error_share`, `cpu_us_per_request`.
+    /// What was compared: `good_per_s`, `soonness_per_s`, `p99_us`, `error_share`, `cpu_us_per_request`.
     pub metric: String,
     /// Geometric mean of A.
     pub a: f64,
@@ -33,13 +33,13 @@ pub struct Effect {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProofVerdict {
-    /// Throughput is higher, the interval excludes 0, and no guard is broken.
+    /// Throughput is higher (at a rate that is carried: answers are faster), the interval excludes 0, and no guard is broken.
     Better,
-    /// Throughput is lower, the interval excludes 0.
+    /// Throughput is lower, or answers are slower, the interval excludes 0.
     Worse,
     /// The same within d: the interval holds 0 and lies within the margin that matters; d is its farther end.
     NoDifference,
-    /// Throughput is higher, but a guard (p99, errors, CPU per request) got worse.
+    /// Throughput is higher, or answers are faster, but a guard (p99, errors, CPU per request) got worse.
     GuardBroken,
     /// The interval is too wide to say.
     #[default]
@@ -66,7 +66,7 @@ pub struct Proof {
     pub knob: Option<Knob>,
     /// Conclusion.
     pub verdict: ProofVerdict,
-    /// Effect on throughput.
+    /// Effect on throughput; where a rate was asked and carried, on how soon requests are answered (1 / mean latency).
     pub effect: Effect,
     /// Guards.
     pub guards: Vec<Guard>,
@@ -79,6 +79,6 @@ pub struct Proof {
     /// What the verdict is worth on this machine; none in records of older versions.
     #[serde(default)]
     pub worth: Option<crate::comparison::Worth>,
-    /// Throughput of every trial in the order it ran: (arm, good requests per second).
+    /// What the effect is of, of every trial in the order it ran: (arm, good requests or [`crate::LoadResult::soonness_per_s`] per second).
     pub trials: Vec<(crate::run::Arm, f64)>,
 }

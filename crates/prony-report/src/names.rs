@@ -168,6 +168,7 @@ pub fn walk(step: &str) -> String {
 pub fn effect(metric: &str) -> String {
     match metric {
         "good_per_s" => "good requests per second".to_string(),
+        "soonness_per_s" => "speed, by mean latency".to_string(),
         "p50_us" => "p50 latency".to_string(),
         "p99_us" => "p99 latency".to_string(),
         "error_share" => "share of failed requests".to_string(),

@@ -324,7 +324,7 @@ view! {
         pub tone: Tone,
         /// What was proven.
         pub summary: String,
-        /// Effect on throughput.
+        /// Effect on throughput; at a rate that is carried, on the speed of answers.
         pub effect: EffectView,
         /// Guards.
         pub guards: Vec<EffectView>,
@@ -336,7 +336,7 @@ view! {
         pub worth: Option<String>,
         /// How that is meant.
         pub worth_tone: Tone,
-        /// Throughput of each trial in the order it ran.
+        /// What the effect is of, of each trial in the order it ran.
         pub trials: Vec<ProofTrial>,
         /// Seed of the order.
         pub seed: String,
@@ -378,8 +378,8 @@ view! {
     pub struct ProofTrial {
         /// Which configuration.
         pub arm: ArmName,
-        /// Good requests per second.
-        pub good_per_s: Option<f64>,
+        /// Good requests per second; at a rate that is carried 1 / mean latency, per second.
+        pub per_s: Option<f64>,
     }
 
     /// What a search for the limit found.

@@ -204,6 +204,16 @@ fn at_a_rate_that_is_carried_the_prediction_is_of_the_latency() {
 }
 
 #[test]
+fn at_a_rate_that_is_carried_a_proof_is_of_how_soon_requests_are_answered() {
+    let mut run = sample::whole();
+    let effect = &mut run.proof.as_mut().unwrap().effect;
+    (effect.metric, effect.a, effect.b) = ("soonness_per_s".to_string(), 125.0, 250.0);
+    let told = text::verdict(&run, Style::Plain).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("The remedy makes answers 63.3 % faster: proven, 95 % interval +61.9 %"), "{told}");
+    assert!(told.contains("speed, by mean latency 8.00 ms -> 4.00 ms +63.3 % (+61.9 % to +64.7 %) better"), "{told}");
+}
+
+#[test]
 fn parts_of_the_result() {
     let run = sample::whole();
     let whole = text::verdict(&run, Style::Plain);

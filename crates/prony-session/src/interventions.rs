@@ -212,7 +212,7 @@ pub(crate) fn conclude(run: &mut Run, round: &Round) -> Option<Gap> {
     for index in round.first..run.interventions.len() {
         let of = match &run.interventions[index] {
             i if i.what == InterventionKind::LowerRate => mean_us,
-            i if i.at_rate => soonness,
+            i if i.at_rate => LoadResult::soonness_per_s,
             i if failing && !i.what.shows_gain() => LoadResult::worked_for_per_s,
             _ => good_per_s,
         };
@@ -274,13 +274,6 @@ fn tail(run: &Run, index: usize, latency_us: fn(&LoadResult) -> f64, left_out: &
 /// Mean latency, from the time that a request was due, in microseconds.
 fn mean_us(result: &LoadResult) -> f64 {
     result.latency.mean_us
-}
-
-/// How soon a request is answered well, per second: as many as one client would get that waits for each. What fails soon is no better; where
-/// all fail, half a request counts (see [`good_per_s`]).
-fn soonness(result: &LoadResult) -> f64 {
-    let good = (1.0 - result.error_share()).max(0.5 / result.completed.max(1) as f64);
-    good * 1e6 / mean_us(result)
 }
 
 /// Good requests per second. Where all fail there are none, and pairs need a ratio: then half a request in the whole trial, the
@@ -477,7 +470,7 @@ mod tests {
         let of = |mean_us: f64, status: u64| {
             let latency = prony_model::Latency { mean_us, ..Default::default() };
             let errors = ErrorCounts { status, ..ErrorCounts::default() };
-            soonness(&LoadResult { latency, errors, completed: 100, ..LoadResult::default() })
+            LoadResult { latency, errors, completed: 100, ..LoadResult::default() }.soonness_per_s()
         };
         assert_eq!((of(10_000.0, 0), of(5_000.0, 50)), (100.0, 100.0), "half of them fail in half of the time");
         assert_eq!(of(1_000.0, 100), 5.0, "all fail");

@@ -5,7 +5,7 @@ use crate::levels::{chance, order, timed};
 use crate::machine::Command;
 use prony_model::comparison::EarlierAa;
 use prony_model::run::Arm;
-use prony_model::{Gap, Knob, LoadPlan, Nanos, Proof, Purpose, Run, Share, Trial};
+use prony_model::{Gap, Knob, LoadPlan, LoadResult, Nanos, Proof, Purpose, Run, Share, Trial};
 use prony_stats::aa;
 use prony_stats::precision::pairs_wanted;
 use prony_stats::prove::{SAME_MAX, TrialNumbers, verdict};
@@ -116,25 +116,48 @@ fn no_time(proof: &Proof, detect: Share, takes_s: f64) -> Gap {
     Gap::new("proof", host, reason)
 }
 
-/// What the diagnosis predicts of throughput; nothing of a rate that is carried already.
+/// What the diagnosis predicts of throughput, or of how soon requests are answered at a rate that is carried.
 pub(crate) fn predicted_gain(run: &Run) -> Option<f64> {
-    let verdict = &run.diagnosis.as_ref()?.verdict;
-    verdict.predicted_gain.filter(|_| !verdict.at_rate)
+    run.diagnosis.as_ref()?.verdict.predicted_gain
+}
+
+/// Whether a rate is asked and both arms of the proof carry it, each over all its trials: short ones end with requests in flight. Then
+/// throughput is the rate, and what a change can move is the time of requests.
+fn carries_its_rate(run: &Run) -> bool {
+    let is_carried = |wanted: Arm| {
+        let of_arm =
+            |t: &&Trial| matches!(t.purpose, Purpose::Proof { arm, .. } if arm == wanted) && !t.result.interrupted;
+        let mut all = LoadResult::default();
+        for trial in run.trials.iter().filter(of_arm) {
+            if trial.plan.rate.is_none() || trial.result.completed == 0 {
+                return false;
+            }
+            all.intended += trial.result.intended;
+            all.completed += trial.result.completed;
+            all.duration_s += trial.result.duration_s;
+        }
+        all.completed > 0 && prony_diagnose::is_carried(&all, all.completed as f64 / all.duration_s)
+    };
+    is_carried(Arm::A) && is_carried(Arm::B)
 }
 
 /// The verdict on the proof's trials.
 pub(crate) fn conclude(run: &Run, knob: Option<Knob>, seed: u64, earlier: EarlierAa) -> Proof {
-    let predicted = predicted_gain(run).filter(|_| knob.is_some());
+    let at_rate = carries_its_rate(run);
+    // A prediction is of the same: a rate that one arm does not carry is told by throughput.
+    let predicts = run.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.verdict.at_rate == at_rate);
+    let predicted = predicted_gain(run).filter(|_| predicts && knob.is_some());
     let hop = knob.as_ref().map(|k| k.host.clone()).or_else(|| run.stack.path().first().map(|h| (*h).to_string()));
     let trials: Vec<(u32, Arm, TrialNumbers)> = run
         .trials
         .iter()
         .filter_map(|t| {
             let Purpose::Proof { block, arm } = t.purpose else { return None };
-            Some((block, arm, numbers(run, hop.as_deref(), t)))
+            let soonness_per_s = at_rate.then(|| t.result.soonness_per_s());
+            Some((block, arm, TrialNumbers { soonness_per_s, ..numbers(run, hop.as_deref(), t) }))
         })
         .collect();
-    let rate = |seen: &TrialNumbers| aa::RateAtSpeed { good_per_s: seen.good_per_s, piece_us: seen.piece_us };
+    let rate = |seen: &TrialNumbers| aa::RateAtSpeed { per_s: seen.compared_per_s(), piece_us: seen.piece_us };
     let rates: Vec<_> = trials.iter().map(|(block, arm, seen)| (*block, *arm, rate(seen))).collect();
     let alike = aa::experiments(&rates, knob.is_none(), seed);
     Proof { worth: Some(aa::worth(&alike, earlier)), ..verdict(knob, &trials, predicted, seed) }
@@ -207,6 +230,40 @@ mod tests {
         let proof = conclude(&made.run, Some(knob()), 1, EarlierAa::default());
         assert_eq!((proof.verdict, proof.trials.len()), (ProofVerdict::Better, 20));
         assert!((proof.effect.effect - 0.2).abs() < 0.01, "{:?}", proof.effect);
+    }
+
+    #[test]
+    fn at_a_rate_that_is_carried_the_time_of_requests_is_compared() {
+        let proof = |completed: u64, rate: Option<prony_model::Rate>, predicted_at_rate: bool| {
+            let mut made = MadeRun::of("[host.lb]\n").trial(Purpose::Warmup, 10.0);
+            for block in 0..5 {
+                for (arm, mean_us) in [(Arm::A, 8000.0), (Arm::B, 4000.0), (Arm::B, 4010.0), (Arm::A, 8010.0)] {
+                    made = made.trial(Purpose::Proof { block, arm }, 500.0);
+                    let trial = made.run.trials.last_mut().unwrap();
+                    trial.plan.rate = rate;
+                    (trial.result.intended, trial.result.completed, trial.result.latency.mean_us) =
+                        (500, completed, mean_us);
+                }
+            }
+            let mut diagnosis = prony_model::Diagnosis::default();
+            (diagnosis.verdict.predicted_gain, diagnosis.verdict.at_rate) = (Some(1.1), predicted_at_rate);
+            made.run.diagnosis = Some(diagnosis);
+            conclude(&made.run, Some(knob()), 1, EarlierAa::default())
+        };
+        let asked = Some(prony_model::Rate(500.0));
+        let sooner = proof(500, asked, true);
+        assert_eq!((sooner.verdict, sooner.effect.metric.as_str()), (ProofVerdict::Better, "soonness_per_s"));
+        assert!((sooner.effect.effect - 1.0).abs() < 0.01 && sooner.predicted_gain == Some(1.1), "{sooner:?}");
+        assert_eq!(proof(500, asked, false).predicted_gain, None, "it was of throughput");
+        for (short, why) in [(proof(450, asked, true), "it is not carried"), (proof(500, None, true), "none is asked")]
+        {
+            assert_eq!(
+                (short.verdict, short.effect.metric.as_str()),
+                (ProofVerdict::NoDifference, "good_per_s"),
+                "{why}"
+            );
+            assert_eq!(short.predicted_gain, None, "{why}");
+        }
     }
 
     /// A proof whose pairs differ by this much from each other, in blocks of 8 s.

@@ -11,7 +11,7 @@
 
 use crate::Random;
 use crate::paired;
-use crate::prove::{pair_up, pieces};
+use crate::prove::{THROUGHPUT, pair_up, pieces};
 use prony_model::comparison::{AaCheck, EarlierAa, Strength, Worth};
 use prony_model::run::Arm;
 use statrs::function::gamma::ln_gamma;
@@ -30,8 +30,8 @@ const EXPERIMENTS_MIN: u32 = 5;
 /// What is compared of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateAtSpeed {
-    /// Good requests per second.
-    pub good_per_s: f64,
+    /// Good requests per second, or how soon they are answered.
+    pub per_s: f64,
     /// What a piece of the yardstick's work took meanwhile, us; none where it was not timed.
     pub piece_us: Option<f64>,
 }
@@ -60,8 +60,8 @@ fn halves(trials: &[(u32, Arm, RateAtSpeed)], arm: Arm, random: &mut Random) -> 
 
 /// Whether the interval excludes 0; none when there are too few pairs for one.
 fn differs(pairs: &[(RateAtSpeed, RateAtSpeed)]) -> Option<bool> {
-    let rates: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (a.good_per_s, b.good_per_s)).collect();
-    let effect = paired::compare_at_speed("good_per_s", &rates, &pieces(pairs, |seen| seen.piece_us))?;
+    let rates: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (a.per_s, b.per_s)).collect();
+    let effect = paired::compare_at_speed(THROUGHPUT, &rates, &pieces(pairs, |seen| seen.piece_us))?;
     Some(effect.low > 0.0 || effect.high < 0.0)
 }
 
@@ -159,8 +159,8 @@ mod tests {
         order.map(|(i, (block, arm))| (block, arm, untimed(rate(i, arm, &mut random)))).collect()
     }
 
-    fn untimed(good_per_s: f64) -> RateAtSpeed {
-        RateAtSpeed { good_per_s, piece_us: None }
+    fn untimed(per_s: f64) -> RateAtSpeed {
+        RateAtSpeed { per_s, piece_us: None }
     }
 
     #[test]
@@ -236,13 +236,13 @@ mod tests {
             .map(|_| {
                 let mut seen = |own: f64| {
                     let (speed, own) = (random.normal(0.0, 0.1), own + random.normal(0.0, 0.003));
-                    RateAtSpeed { good_per_s: (9.0 + own - speed).exp(), piece_us: Some((1.0 + speed).exp()) }
+                    RateAtSpeed { per_s: (9.0 + own - speed).exp(), piece_us: Some((1.0 + speed).exp()) }
                 };
                 (seen(0.0), seen(0.01))
             })
             .collect();
         let untimed: Vec<(RateAtSpeed, RateAtSpeed)> =
-            pairs.iter().map(|(a, b)| (untimed(a.good_per_s), untimed(b.good_per_s))).collect();
+            pairs.iter().map(|(a, b)| (untimed(a.per_s), untimed(b.per_s))).collect();
         assert_eq!((differs(&pairs), differs(&untimed)), (Some(true), Some(false)));
     }
 

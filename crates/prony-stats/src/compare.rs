@@ -12,7 +12,8 @@ use crate::holm;
 use crate::loads::{LoadGroup, Seen, groups};
 use crate::paired::{self, Failures};
 use crate::prove::{
-    CPU_MARGIN, ERROR_SHARE_MARGIN, P99_MARGIN, SAME_MAX, direction, pair_up, percent, pieces, points, same_within,
+    CPU_MARGIN, ERROR_SHARE_MARGIN, P99_MARGIN, SAME_MAX, SOONNESS, direction, pair_up, percent, pieces, points,
+    same_within,
 };
 use crate::unpaired::{self, TRIALS_MIN};
 use prony_model::comparison::{
@@ -47,7 +48,7 @@ pub fn interleaved(run: &Run, question: &str) -> Option<Answer> {
         question: question.to_string(),
         verdict: proof.verdict,
         summary: proof.summary.clone(),
-        primary: ComparedMetric::Rps,
+        primary: if proof.effect.metric == SOONNESS { ComparedMetric::P99 } else { ComparedMetric::Rps },
         design: format!("{} pairs of neighbours in randomised blocks", pairs.len()),
         metrics: ComparedMetric::ALL.into_iter().filter_map(|metric| of_pairs(metric, &pairs)).collect(),
         gates: Vec::new(),

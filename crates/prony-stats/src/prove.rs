@@ -19,11 +19,18 @@ pub(crate) const ERROR_SHARE_MARGIN: f64 = 0.001;
 /// How much dearer a request may get in CPU time, relative. A guess; CPU per request at one load repeats within 2 %.
 pub(crate) const CPU_MARGIN: f64 = 0.05;
 
+/// Metric of the effect on throughput.
+pub const THROUGHPUT: &str = "good_per_s";
+/// Metric of the effect at a rate that is carried.
+pub const SOONNESS: &str = "soonness_per_s";
+
 /// The numbers that one trial gives to statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TrialNumbers {
     /// Good requests per second.
     pub good_per_s: f64,
+    /// How soon requests were answered, 1 / mean latency, per second, where a rate was asked and carried; none where throughput tells.
+    pub soonness_per_s: Option<f64>,
     /// 99th percentile of latency in microseconds.
     pub p99_us: f64,
     /// Failed requests.
@@ -43,12 +50,18 @@ impl TrialNumbers {
         let errors = result.errors;
         Self {
             good_per_s: result.good_per_s,
+            soonness_per_s: None,
             p99_us: result.latency.p99_us,
             errors: errors.total(),
             total: result.completed + (errors.total() - errors.status),
             cpu_us_per_request,
             piece_us,
         }
+    }
+
+    /// What a change is to raise: how soon requests are answered where that is told, else throughput.
+    pub fn compared_per_s(&self) -> f64 {
+        self.soonness_per_s.unwrap_or(self.good_per_s)
     }
 }
 
@@ -58,6 +71,7 @@ impl TrialNumbers {
 /// other; a trial without partner (interrupted run) is left out. Guards are tests of non-inferiority: a guard held when
 /// the upper end of the 95 % interval is within its margin, and broke when the lower end is beyond it (Schuirmann 1987,
 /// "A comparison of the two one-sided tests procedure and the power approach", J. Pharmacokinet. Biopharm. 15).
+/// What is compared is throughput; at a rate that all trials carried, how soon requests are answered, because throughput is then the rate.
 /// A guard whose metric was not read in at least 3 pairs is left out. When there is no effect to speak of (fewer than
 /// 3 pairs), the verdict is inconclusive and `effect.pairs` is 0: then its other numbers mean nothing.
 pub fn verdict(
@@ -67,17 +81,19 @@ pub fn verdict(
     seed: u64,
 ) -> Proof {
     let pairs = pair_up(trials);
-    let rates: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (a.good_per_s, b.good_per_s)).collect();
+    let rates: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (a.compared_per_s(), b.compared_per_s())).collect();
     let pieces = pieces(&pairs, |numbers| numbers.piece_us);
-    let effect = paired::compare_at_speed("good_per_s", &rates, &pieces);
+    let at_rate = trials.iter().any(|(_, _, numbers)| numbers.soonness_per_s.is_some());
+    let metric = if at_rate { SOONNESS } else { THROUGHPUT };
+    let effect = paired::compare_at_speed(metric, &rates, &pieces);
     let guards = guards(&pairs, &pieces);
     let verdict = effect.as_ref().map_or(ProofVerdict::Inconclusive, |effect| decide(effect, &guards));
     let summary = match &effect {
         Some(effect) => summary(knob.as_ref(), verdict, effect, &guards, predicted_gain),
         None => format!("Inconclusive: {}.", why_no_effect(&rates)),
     };
-    let effect = effect.unwrap_or_else(|| Effect { metric: "good_per_s".to_string(), ..Effect::default() });
-    let trials = trials.iter().map(|(_, arm, numbers)| (*arm, numbers.good_per_s)).collect();
+    let effect = effect.unwrap_or_else(|| Effect { metric: metric.to_string(), ..Effect::default() });
+    let trials = trials.iter().map(|(_, arm, numbers)| (*arm, numbers.compared_per_s())).collect();
     Proof { knob, verdict, effect, guards, predicted_gain, summary, seed, worth: None, trials }
 }
 
@@ -160,12 +176,16 @@ fn summary(
     guards: &[Guard],
     predicted_gain: Option<f64>,
 ) -> String {
+    let (what, more) = match effect.metric.as_str() {
+        SOONNESS => ("the speed of answers", "Faster answers"),
+        _ => ("throughput", "More throughput"),
+    };
     let within = percent(same_within(effect.low, effect.high));
     let word = match verdict {
         ProofVerdict::Better => "Better".to_string(),
         ProofVerdict::Worse => "Worse".to_string(),
         ProofVerdict::NoDifference => format!("The same within {}", within.trim_start_matches('+')),
-        ProofVerdict::GuardBroken => "More throughput, but a guard broke".to_string(),
+        ProofVerdict::GuardBroken => format!("{more}, but a guard broke"),
         ProofVerdict::Inconclusive => "Inconclusive".to_string(),
     };
     let subject = match knob {
@@ -173,7 +193,7 @@ fn summary(
         None => "the same configuration again (A/A)".to_string(),
     };
     let mut text = format!(
-        "{word}: {subject} changes throughput by {} (95 % interval {} to {}; {} pairs, smallest detectable effect {}).",
+        "{word}: {subject} changes {what} by {} (95 % interval {} to {}; {} pairs, smallest detectable effect {}).",
         percent(effect.effect),
         percent(effect.low),
         percent(effect.high),
@@ -266,6 +286,7 @@ mod tests {
             let b = if arm == Arm::B { 1.0 } else { 0.0 };
             let numbers = TrialNumbers {
                 good_per_s: around(10_000.0 * (1.0 + b * planted.gain)),
+                soonness_per_s: None,
                 p99_us: around(2000.0 * (1.0 + b * planted.p99)),
                 errors: if arm == Arm::B { planted.errors } else { 0 },
                 total: 50_000,
@@ -323,6 +344,21 @@ mod tests {
                 "Inconclusive: nginx.upstream_keepalive=32 at lb changes throughput by +3.3 % (95 % interval -18 % to +30 %; 8 pairs, smallest detectable effect 38 %). Guards: p99 is not shown to stay within +10 % (-15 %, -40 % to +22 %); CPU per request is not shown to stay within +5.0 % (-8.3 %, -21 % to +6.4 %)."
             ],
         );
+    }
+
+    #[test]
+    fn at_a_rate_that_is_carried_it_is_how_soon_requests_are_answered() {
+        let mut at_rate = trials(Planted { gain: 1.2, spread: 0.01, ..Planted::default() }, 4, 7);
+        for (_, _, numbers) in &mut at_rate {
+            (numbers.soonness_per_s, numbers.good_per_s) = (Some(numbers.good_per_s / 100.0), 500.0);
+        }
+        let proof = verdict(keepalive(), &at_rate, Some(1.3), 7);
+        expect![
+            "Better: nginx.upstream_keepalive=32 at lb changes the speed of answers by +120 % (95 % interval +117 % to +122 %; 8 pairs, smallest detectable effect 1.6 %). Predicted +130 %, measured +120 % (+117 % to +122 %): ratio 1.08."
+        ]
+        .assert_eq(&proof.summary);
+        assert_eq!((proof.verdict, proof.effect.metric.as_str()), (ProofVerdict::Better, SOONNESS));
+        assert!(proof.trials.iter().all(|(_, seen)| *seen < 300.0), "{:?}", proof.trials);
     }
 
     #[test]

@@ -234,6 +234,7 @@ impl Session {
         let (answers, _, _) = self.trial(Load::Connections(connections), seconds, gain);
         TrialNumbers {
             good_per_s: answers.per_s,
+            soonness_per_s: None,
             p99_us: answers.latency_s * 1e6,
             errors: 0,
             total: (answers.per_s * seconds) as u64,

@@ -28,7 +28,10 @@ fn experiments(run: &Run) -> Vec<bool> {
     let Some(proof) = &run.proof else { return Vec::new() };
     let trials: Vec<_> = blocks(run)
         .into_iter()
-        .map(|(block, arm, seen)| (block, arm, aa::RateAtSpeed { good_per_s: seen.rps, piece_us: seen.piece_us }))
+        .zip(&proof.trials)
+        .map(|((block, arm, seen), (_, per_s))| {
+            (block, arm, aa::RateAtSpeed { per_s: *per_s, piece_us: seen.piece_us })
+        })
         .collect();
     aa::experiments(&trials, proof.knob.is_none(), proof.seed)
 }

@@ -267,7 +267,7 @@ export interface ProofView {
   tone: Tone;
   /** What was proven. */
   summary: string;
-  /** Effect on throughput. */
+  /** Effect on throughput; at a rate that is carried, on the speed of answers. */
   effect: EffectView;
   /** Guards. */
   guards: EffectView[];
@@ -279,7 +279,7 @@ export interface ProofView {
   worth: string | null;
   /** How that is meant. */
   worth_tone: Tone;
-  /** Throughput of each trial in the order it ran. */
+  /** What the effect is of, of each trial in the order it ran. */
   trials: ProofTrial[];
   /** Seed of the order. */
   seed: string;
@@ -321,8 +321,8 @@ export interface EffectView {
 export interface ProofTrial {
   /** Which configuration. */
   arm: ArmName;
-  /** Good requests per second. */
-  good_per_s: number | null;
+  /** Good requests per second; at a rate that is carried 1 / mean latency, per second. */
+  per_s: number | null;
 }
 
 /** What a search for the limit found. */

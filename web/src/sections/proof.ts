@@ -43,14 +43,15 @@ function facts(p: ProofView): string {
 }
 
 function trials(p: ProofView): HTMLElement {
-  const known = p.trials.map((trial) => trial.good_per_s ?? 0);
+  const what = p.effect.metric === "good_per_s" ? t.words.goodPerSecond : t.proof.soonness;
+  const known = p.trials.map((trial) => trial.per_s ?? 0);
   const keys = legend([["a", t.proof.asFound], ["b", t.proof.changed]]);
   const mean = (arm: string) => {
-    const values = p.trials.filter((trial) => trial.arm === arm && (trial.good_per_s ?? 0) > 0).map((trial) => Math.log(trial.good_per_s!));
+    const values = p.trials.filter((trial) => trial.arm === arm && (trial.per_s ?? 0) > 0).map((trial) => Math.log(trial.per_s!));
     return values.length ? Math.exp(values.reduce((sum, v) => sum + v, 0) / values.length) : null;
   };
   return figure(
-    t.proof.trialsLabel(p.trials.length, rate(mean("A")), rate(mean("B"))),
+    t.proof.trialsLabel(what, p.trials.length, rate(mean("A")), rate(mean("B"))),
     (width) => {
       const frame = { left: 46, right: width - 70, top: 28, bottom: 190 };
       const y = linear(0, Math.max(...known), frame.bottom, frame.top, 5);
@@ -60,7 +61,7 @@ function trials(p: ProofView): HTMLElement {
           s("line", { class: "grid", x1: frame.left, x2: frame.right, y1: y(tick), y2: y(tick) }),
           s("text", { class: "tick", x: frame.left - 8, y: y(tick) + 4, "text-anchor": "end" }, short(tick, "rate")),
         ]),
-        s("text", { class: "axis", x: 0, y: 12 }, t.words.goodPerSecond),
+        s("text", { class: "axis", x: 0, y: 12 }, what),
         s("text", { class: "axis", x: frame.right, y: frame.bottom + 20, "text-anchor": "end" }, t.raw.inOrder),
         (["A", "B"] as const).map((arm) => {
           const m = mean(arm);
@@ -72,9 +73,9 @@ function trials(p: ProofView): HTMLElement {
               ];
         }),
         p.trials.map((trial, i) =>
-          trial.good_per_s === null
+          trial.per_s === null
             ? null
-            : s("circle", { class: `dot ${trial.arm.toLowerCase()}`, cx: frame.left + (i + 0.5) * step, cy: y(trial.good_per_s), r: 4.5 }, s("title", {}, `${i + 1}, ${trial.arm}: ${rate(trial.good_per_s)}/s`)),
+            : s("circle", { class: `dot ${trial.arm.toLowerCase()}`, cx: frame.left + (i + 0.5) * step, cy: y(trial.per_s), r: 4.5 }, s("title", {}, `${i + 1}, ${trial.arm}: ${rate(trial.per_s)}/s`)),
         ),
       ];
       return { height: frame.bottom + 28, parts };

@@ -39,6 +39,7 @@ export const names: Names = {
   "left out": "未计入",
   // Effects of a proof.
   "good requests per second": "每秒成功请求数",
+  "speed, by mean latency": "应答速度（按平均延迟）",
   "p50 latency": "p50 延迟",
   "share of failed requests": "失败请求的占比",
   "CPU time per request": "每个请求的 CPU 时间",

@@ -7,8 +7,11 @@ export const phrases: Phrases = [
   // The result, and the figures beside it.
   ["The remedy gains {} throughput: proven, 95 % interval {} to {}", "该措施使吞吐量提高 {}：已证实，95 % 置信区间 {} 至 {}"],
   ["The remedy costs {} throughput: proven, 95 % interval {} to {}", "该措施使吞吐量降低 {}：已证实，95 % 置信区间 {} 至 {}"],
+  ["The remedy makes answers {} faster: proven, 95 % interval {} to {}", "该措施使应答加快 {}：已证实，95 % 置信区间 {} 至 {}"],
+  ["The remedy makes answers {} slower: proven, 95 % interval {} to {}", "该措施使应答变慢 {}：已证实，95 % 置信区间 {} 至 {}"],
   ["The remedy makes no difference that matters: the same within {}, 95 % interval {} to {}", "该措施没有实际差别：在 {} 以内相同，95 % 置信区间 {} 至 {}"],
   ["The remedy gains {} throughput (95 % interval {} to {}), but not without harm: {}", "该措施使吞吐量提高 {}（95 % 置信区间 {} 至 {}），但有害处：{}"],
+  ["The remedy makes answers {} faster (95 % interval {} to {}), but not without harm: {}", "该措施使应答加快 {}（95 % 置信区间 {} 至 {}），但有害处：{}"],
   ["Whether the remedy helps could not be told: 95 % interval {} to {}", "无法判定该措施是否有效：95 % 置信区间 {} 至 {}"],
   ["{} carries {} requests per second, and holds {} all the way", "{} 每秒承载 {} 个请求，并始终满足 {}"],
   ["{} carries {} requests per second, and {} within {}", "{1} 每秒承载 {2} 个请求，满足 {4} 时为 {3} 个"],

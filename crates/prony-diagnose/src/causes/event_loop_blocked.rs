@@ -14,7 +14,7 @@
 //! ## Evidence
 //! The share of the requests in flight that lie unread, while the CPU is idle and what it calls sees at most one
 //! request of each process. A loop may also read all that came and then block for each: then those that stay there
-//! count, while its only thread is nearly always found in a call that blocks.
+//! count, while its only thread is nearly always found in a call that blocks (at a rate that is carried: often, for it rests in between).
 //!
 //! ## What it is not
 //! A pool of connections or a lock inside the application: then requests are read and wait inside. Threads that are all
@@ -36,7 +36,8 @@ use crate::cause::{
 };
 use crate::facts::{Fact, Hop, Reader};
 use crate::sessions::{
-    BUSY_PROCESS, Crowd, SEVERAL, accepted_per_process, cpus_per_process, crowd, in_use_all_along, runs_code,
+    BUSY_PROCESS, Crowd, SEVERAL, accepted_per_process, carries_a_rate, cpus_per_process, crowd, in_use_all_along,
+    runs_code,
 };
 use prony_model::Gap;
 use prony_model::Level;
@@ -169,15 +170,20 @@ fn accepted(hop: &Hop<'_>) -> Option<f64> {
     accepted_per_process(&hop.at(Level::At).ok()?)
 }
 
-/// Requests that wait for the loop: unread, or, where a loop reads all that came before it blocks for each, inside.
+/// Requests that wait for the loop: unread, or, where a loop reads all that came before it blocks for each, inside. At a rate that it
+/// carries a loop rests in between, however long it is blocked for each.
 fn waiting(hop: &Hop<'_>, border: f64) -> Result<Fact, Gap> {
     let unread = hop.summary(&CONN_IN_UNREAD)?;
-    let is_blocked = hop.is_single_threaded() && blocked_looks(hop).is_some_and(|share| share >= ALWAYS_BLOCKED);
+    let held_up = if carries_a_rate(hop) { BLOCKED } else { ALWAYS_BLOCKED };
+    let blocked = blocked_looks(hop).filter(|share| hop.is_single_threaded() && *share >= held_up);
     let has_one_each = accepted(hop).is_some_and(|accepted| accepted < SEVERAL);
-    if unread.value >= border || !is_blocked || has_one_each {
-        return Ok(unread);
-    }
-    hop.fact("requests that stay there", "", |r| r.staying())
+    let Some(blocked) = blocked.filter(|_| unread.value < border && !has_one_each) else { return Ok(unread) };
+    let blocked_for = blocked * hop.workers().len() as f64;
+    hop.fact(
+        "requests that stay there, less those it is blocked for",
+        "",
+        |r| Ok((r.staying()? - blocked_for).max(0.0)),
+    )
 }
 
 /// Of the looks that find any thread of the workers at work, those that find the first one; none where hardly any is.
@@ -286,6 +292,22 @@ mod tests {
         let queued = lab(0.93).gauge("app", &LISTEN_QUEUE, "0.0.0.0:80", 80.0);
         assert_eq!(score(CAUSE.id, "app", &queued), 0.0, "connections wait for a worker of their own");
         assert_eq!(score(CAUSE.id, "app", &lab(0.93).gauge("app", &PROC_THREADS, "101", 5.0)), 0.0, "threads");
+    }
+
+    #[test]
+    fn at_a_rate_that_is_carried_a_loop_rests_in_between() {
+        let asked = |share: f64, carried: f64| {
+            let lab = lab(1.3).gauge("app", &CONN_IN_BUSY, "80", 64.0).without("app", &LOOK_WAIT);
+            let lab = Lab { rate: Some(205.0), x: [100.0, carried, carried], ..lab };
+            finding(CAUSE.id, "app", &lab.gauge("app", &LOOK_WAIT, "hrtimer_nanosleep", share))
+        };
+        assert!(asked(0.29, 205.0).is_none(), "border");
+        let waits = asked(0.4, 205.0).expect("it is blocked often").score;
+        assert!(
+            (waits - (64.0 - 0.6 - 0.4) / 64.0).abs() < 0.01,
+            "those under way or blocked for do not wait: {waits}"
+        );
+        assert!(asked(0.4, 150.0).is_none(), "a rate that is not carried leaves no rest");
     }
 
     #[test]

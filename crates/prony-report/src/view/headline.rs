@@ -11,7 +11,7 @@ use prony_model::diagnosis::{Confidence, Verdict, latency_change};
 use prony_model::proof::{Proof, ProofVerdict};
 use prony_model::run::{Level, Purpose, Run, RunEnd, Trial};
 use prony_model::stack::Slo;
-use prony_stats::prove::same_within;
+use prony_stats::prove::{SOONNESS, same_within};
 
 pub(super) fn of(run: &Run) -> Headline {
     let verdict = run.diagnosis.as_ref().map(|d| &d.verdict);
@@ -82,9 +82,14 @@ fn sentence_of_proof(proof: &Proof) -> String {
     let (low, high) = (number::change(proof.effect.low), number::change(proof.effect.high));
     let interval = format!("95 % interval {low} to {high}");
     let size = |effect: f64| number::change(effect.abs()).replace('+', "");
+    let by = size(proof.effect.effect);
+    let (gains, costs) = match proof.effect.metric.as_str() {
+        SOONNESS => (format!("{what} makes answers {by} faster"), format!("{what} makes answers {by} slower")),
+        _ => (format!("{what} gains {by} throughput"), format!("{what} costs {by} throughput")),
+    };
     match proof.verdict {
-        ProofVerdict::Better => format!("{what} gains {} throughput: proven, {interval}.", size(proof.effect.effect)),
-        ProofVerdict::Worse => format!("{what} costs {} throughput: proven, {interval}.", size(proof.effect.effect)),
+        ProofVerdict::Better => format!("{gains}: proven, {interval}."),
+        ProofVerdict::Worse => format!("{costs}: proven, {interval}."),
         ProofVerdict::NoDifference => {
             let d = number::percent(same_within(proof.effect.low, proof.effect.high));
             format!("{what} makes no difference that matters: the same within {d}, {interval}.")
@@ -92,11 +97,7 @@ fn sentence_of_proof(proof: &Proof) -> String {
         ProofVerdict::GuardBroken => {
             let broken: Vec<String> =
                 proof.guards.iter().filter(|g| !g.held).map(|g| names::effect(&g.effect.metric)).collect();
-            format!(
-                "{what} gains {} throughput ({interval}), but not without harm: {}.",
-                size(proof.effect.effect),
-                broken.join(", ")
-            )
+            format!("{gains} ({interval}), but not without harm: {}.", broken.join(", "))
         }
         ProofVerdict::Inconclusive => format!("Whether the remedy helps could not be told: {interval}."),
     }

@@ -8,7 +8,7 @@ use prony_model::comparison::Strength;
 use prony_model::knob::{Change, ChangeState};
 use prony_model::proof::{Effect, Guard, Proof, ProofVerdict};
 use prony_model::run::Arm;
-use prony_stats::prove::same_within;
+use prony_stats::prove::{SOONNESS, same_within};
 
 /// How the verdict of a proof is meant.
 pub(crate) fn tone(verdict: ProofVerdict) -> Tone {
@@ -37,11 +37,7 @@ pub(super) fn of(proof: &Proof) -> ProofView {
         prediction: predicted_gain.map(|gain| prediction(gain, &proof.effect)),
         worth: proof.worth.as_ref().map(|w| format!("{}: {}", names::strength(w.strength), w.reason)),
         worth_tone: proof.worth.as_ref().map_or(Tone::Plain, |w| strength_tone(w.strength)),
-        trials: proof
-            .trials
-            .iter()
-            .map(|(arm, x)| ProofTrial { arm: arm_name(*arm), good_per_s: finite(*x) })
-            .collect(),
+        trials: proof.trials.iter().map(|(arm, x)| ProofTrial { arm: arm_name(*arm), per_s: finite(*x) }).collect(),
         seed: proof.seed.to_string(),
     }
 }
@@ -70,6 +66,8 @@ pub(crate) fn interval(effect: &Effect) -> String {
 fn value(metric: &str, value: f64) -> String {
     match metric {
         "good_per_s" => format!("{}/s", number::rate(value)),
+        // The mean latency itself is easier to read.
+        SOONNESS => number::micros(1e6 / value),
         "error_share" => number::percent(value),
         other if other.ends_with("_us") || other.contains("_us_") => number::micros(value),
         _ => number::plain(value),
