@@ -214,6 +214,16 @@ fn at_a_rate_that_is_carried_a_proof_is_of_how_soon_requests_are_answered() {
 }
 
 #[test]
+fn where_only_a_change_was_tried_that_is_the_result() {
+    let mut run = sample::whole();
+    run.diagnosis = None;
+    run.trials.retain(|t| matches!(t.purpose, prony_model::Purpose::Proof { .. }));
+    let told = text::verdict(&run, Style::Plain);
+    assert!(told.starts_with("The remedy gains 63.3 % throughput: proven"), "{told}");
+    assert_eq!(told.matches("The remedy gains").count(), 1, "{told}");
+}
+
+#[test]
 fn parts_of_the_result() {
     let run = sample::whole();
     let whole = text::verdict(&run, Style::Plain);

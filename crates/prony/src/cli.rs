@@ -141,8 +141,8 @@ pub(crate) struct ChoiceArgs {
 /// How exact a proof is to be.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct PrecisionArgs {
-    /// The smallest change of throughput that is to be found in 8 of 10 attempts: blocks are added until pairs differ little
-    /// enough for that [default: 5%; with --quick none are added]
+    /// The smallest change of throughput, at a rate that is carried of the speed of answers, that is to be found in 8 of 10 attempts:
+    /// blocks are added until pairs differ little enough for that [default: 5%; with --quick none are added]
     #[arg(long, value_name = "PERCENT", value_parser = change)]
     pub detect: Option<Share>,
     /// Time for the trials of a proof; a change beyond doubt and a quiet machine need less [default: 120s]

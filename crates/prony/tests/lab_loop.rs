@@ -75,6 +75,29 @@ fn needs_root_at_a_rate_it_is_the_time_of_requests_that_answers() {
 }
 
 #[test]
+fn needs_root_at_a_rate_a_remedy_is_proven_by_the_time_of_requests() {
+    if !root("a lab") {
+        return;
+    }
+    let _alone = alone();
+    let home = scratch();
+    let stack = home.path().join("packed.toml");
+    let lab = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/proxy.toml");
+    let text = format!(
+        "base = {lab:?}\nentry = \"http://10.77.0.20/100k\"\n[workload]\nrate = \"30/s\"\n\
+         headers = {{ Accept-Encoding = \"gzip\" }}\n[lab.host.lb.server]\ngzip_level = 9\n"
+    );
+    std::fs::write(&stack, text).expect("the folder is ours");
+    let args = ["tune", stack.to_str().unwrap(), "--quick", "--json", "--knob", "nginx.gzip_comp_level=1"];
+    let said = prony_at(home.path(), &args);
+    let proof = &json(&said.out)["proof"];
+    assert_eq!(proof["verdict"], "better", "{proof} {}", said.err);
+    // As many requests are answered as before, each sooner.
+    assert_eq!(proof["effect"]["metric"], "soonness_per_s", "{proof}");
+    assert!(proof["summary"].as_str().is_some_and(|told| told.contains("the speed of answers by +")), "{proof}");
+}
+
+#[test]
 fn needs_root_an_interrupted_proof_leaves_nothing_changed() {
     if !root("a lab") {
         return;

@@ -179,11 +179,9 @@ fn waiting(hop: &Hop<'_>, border: f64) -> Result<Fact, Gap> {
     let has_one_each = accepted(hop).is_some_and(|accepted| accepted < SEVERAL);
     let Some(blocked) = blocked.filter(|_| unread.value < border && !has_one_each) else { return Ok(unread) };
     let blocked_for = blocked * hop.workers().len() as f64;
-    hop.fact(
-        "requests that stay there, less those it is blocked for",
-        "",
-        |r| Ok((r.staying()? - blocked_for).max(0.0)),
-    )
+    hop.fact("requests that stay there, less those it is blocked for", "", |r| {
+        Ok((r.staying()?.min(r.in_flight()?) - blocked_for).max(0.0))
+    })
 }
 
 /// Of the looks that find any thread of the workers at work, those that find the first one; none where hardly any is.

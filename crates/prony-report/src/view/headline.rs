@@ -20,14 +20,18 @@ pub(super) fn of(run: &Run) -> Headline {
         (Some(verdict), _, _) => sentence_of_verdict(run, verdict),
         (None, Some(found), _) => (limit::sentence(run, found), limit::tone(found.verdict)),
         (None, None, Some(trial)) => (sentence_of_load(run, trial), Tone::Plain),
-        (None, None, None) => ("Nothing was measured.".to_string(), Tone::Warn),
+        (None, None, None) => match &run.proof {
+            Some(proof) => (sentence_of_proof(proof), proof::tone(proof.verdict)),
+            None => ("Nothing was measured.".to_string(), Tone::Warn),
+        },
     };
     let tone = match &run.end {
         RunEnd::Done => tone,
         RunEnd::Failed { .. } => Tone::Bad,
         RunEnd::Open | RunEnd::Interrupted => Tone::Warn,
     };
-    Headline { sentence, support: run.proof.as_ref().map(sentence_of_proof), tone, figures: figures(run) }
+    let support = run.proof.as_ref().map(sentence_of_proof).filter(|support| *support != sentence);
+    Headline { sentence, support, tone, figures: figures(run) }
 }
 
 /// The trials of the load curve, the levels among them.
