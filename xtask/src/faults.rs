@@ -259,8 +259,7 @@ impl Bench {
         row.by_correlation = baselines::by_correlation(&run).judged(truth, self.healthy);
         if self.loads && !truth.is_healthy() {
             let at_rate = answer.pointer("/verdict/at_rate").is_some_and(|at_rate| *at_rate == Value::Bool(true));
-            let lasts = if at_rate { LOAD_AT_RATE } else { LOAD };
-            row.achieved = Achieved::of(&self.pairs(stand, stack, lasts)?, at_rate);
+            row.achieved = Achieved::of(&self.pairs(stand, stack, at_rate)?, at_rate);
             if row.achieved.as_ref().is_some_and(|a| !a.moves) {
                 row.outcome = Outcome::Skipped("the fault moves neither throughput nor the tail here".to_string());
             }
@@ -294,18 +293,23 @@ impl Bench {
     }
 
     /// Loads with the fault and straight after it without, on stacks that are brought up anew: so partners meet the same speed of
-    /// the machine, which a diagnosis lies too long between for. `stack` is up, with its fault.
+    /// the machine, which a diagnosis lies too long between for. `stack` is up, with its fault. `at_rate`: it carries the rate of its
+    /// workload; one that it does not carry hides what mending brings, so then the loop is closed.
     fn pairs(
         &self,
         stand: &mut dyn case::Stand,
         mut stack: PathBuf,
-        lasts: &str,
+        at_rate: bool,
     ) -> anyhow::Result<Vec<(score::Load, score::Load)>> {
         let mut pairs = Vec::new();
+        let load = |stack: &Path| match at_rate {
+            true => self.load(stack, LOAD_AT_RATE),
+            false => self.load(&stack_file::closed_loop(stack)?, LOAD),
+        };
         loop {
-            self.load(&stack, lasts)?; // fills caches, and counts for nothing
-            let with = self.load(&stack, lasts)?;
-            pairs.push((with, self.load(&stand.mend()?, lasts)?));
+            load(&stack)?; // fills caches, and counts for nothing
+            let with = load(&stack)?;
+            pairs.push((with, load(&stand.mend()?)?));
             if pairs.len() == PAIRS {
                 return Ok(pairs);
             }

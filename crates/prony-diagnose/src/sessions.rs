@@ -12,7 +12,7 @@ use prony_model::metric::{
     PG_COMMITS, PG_CONNECTIONS, PG_SESSIONS, PG_STATEMENTS, PG_WAITS, PROC_TRACER, REDIS_CLIENTS, REDIS_COMMANDS,
 };
 use prony_model::stack::{Role, Software};
-use prony_model::{Gap, Level, LoadResult, Metric};
+use prony_model::{Gap, Level, LoadResult, Metric, Run};
 
 /// Elasticity of throughput to connections up to which requests queue for something. A guess: behind a pool of two it
 /// was 0.12 to 0.15 (`prony diagnose` of a chain with two connections to the database), and a mere wait lets it grow by
@@ -40,8 +40,15 @@ pub fn is_held_back(hop: &Hop<'_>) -> Option<bool> {
 
 /// Whether a rate was asked and is carried: then it is the time of requests that matters, not throughput.
 pub fn carries_a_rate(hop: &Hop<'_>) -> bool {
-    let trial = hop.at(Level::At).ok().map(|at| at.trial).filter(|trial| trial.plan.rate.is_some());
-    trial.is_some_and(|trial| is_carried(&trial.result, trial.result.completed_per_s))
+    carries_its_rate(hop.run, |result| result.completed_per_s)
+}
+
+/// Whether a rate was asked and as many requests were `answered_per_s`. A stack that stood still when the trial ended left more of
+/// them in flight than at its beginning; where it answers as many at a higher rate, it carries this one.
+pub fn carries_its_rate(run: &Run, answered_per_s: fn(&LoadResult) -> f64) -> bool {
+    let Some((at, rate)) = run.level(Level::At).and_then(|at| Some((at, at.plan.rate?))) else { return false };
+    let beyond = run.level(Level::Beyond).map(|beyond| answered_per_s(&beyond.result));
+    is_carried(&at.result, answered_per_s(&at.result)) || beyond.is_some_and(|answered| answered >= CARRIED * rate.0)
 }
 
 /// Answered over due, from which a rate is carried. At random, what comes due is off the rate by 1 % itself (Poisson, 2,000/s for 5 s).

@@ -535,7 +535,7 @@ fn rate_is_held(run: &Run) -> Option<Vec<Evidence>> {
     trial.plan.rate?;
     let result = &trial.result;
     let errors = run.stack.slo.as_ref().and_then(|slo| slo.errors);
-    let held = sessions::is_carried(result, result.good_per_s)
+    let held = sessions::carries_its_rate(run, |result| result.good_per_s)
         && result.error_share() <= errors.map_or(ERRORS, |s| s.0)
         && missed_latency(run, trial).is_none()
         && Hop::path(run).iter().all(|h| !cpu_is_full(h).unwrap_or(false));
@@ -569,9 +569,9 @@ fn missed_for_no_reason(run: &Run) -> Option<String> {
     let trial = run.level(Level::At)?;
     let rate = trial.plan.rate?;
     let too_few = || {
-        let answered = trial.result.completed_per_s;
-        let is_carried = sessions::is_carried(&trial.result, answered);
-        (!is_carried).then(|| format!("{} requests/s are answered, {rate} is asked", figure(answered)))
+        let is_carried = sessions::carries_its_rate(run, |result| result.completed_per_s);
+        let answered = figure(trial.result.completed_per_s);
+        (!is_carried).then(|| format!("{answered} requests/s are answered, {rate} is asked"))
     };
     let missed = too_few().or_else(|| missed_latency(run, trial))?;
     let place = crowded_place(run).map_or(String::new(), |(name, share)| {

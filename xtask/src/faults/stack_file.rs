@@ -4,6 +4,7 @@
 
 use anyhow::Context as _;
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 use toml::{Table, Value as Toml};
 
 /// Writes the stack file of a case; the inner error says why the format cannot express it yet.
@@ -33,6 +34,22 @@ pub fn write(case: &str, info: &Value) -> anyhow::Result<Result<String, String>>
         ("workload".to_string(), Toml::Table(workload)),
     ]);
     Ok(Ok(toml::to_string(&stack)?))
+}
+
+/// The stack file with its load in a closed loop: itself where it asks for no rate, else a copy beside it.
+///
+/// # Errors
+/// The file cannot be read, or no file can be written beside it.
+pub fn closed_loop(stack: &Path) -> anyhow::Result<PathBuf> {
+    let context = || stack.display().to_string();
+    let mut table: Table = std::fs::read_to_string(stack).with_context(context)?.parse().with_context(context)?;
+    let rate = table.get_mut("workload").and_then(Toml::as_table_mut).and_then(|workload| workload.remove("rate"));
+    if rate.is_none() {
+        return Ok(stack.to_path_buf());
+    }
+    let closed = stack.with_extension("closed.toml");
+    std::fs::write(&closed, table.to_string()).with_context(|| closed.display().to_string())?;
+    Ok(closed)
 }
 
 fn host_table(name: &str, host: &Value, info: &Value) -> Table {
@@ -167,6 +184,18 @@ fn put(table: &mut Table, key: &str, value: Option<String>) {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_rate_that_is_not_carried_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let stack = folder.path().join("stack.toml");
+        std::fs::write(&stack, "entry = \"http://10.77.0.20/\"\n\n[workload]\nconnections = 64\nrate = \"177/s\"\n")
+            .unwrap();
+        let closed = closed_loop(&stack).unwrap();
+        let left = "entry = \"http://10.77.0.20/\"\n\n[workload]\nconnections = 64\n";
+        assert_eq!((closed.parent(), std::fs::read_to_string(&closed).unwrap().as_str()), (stack.parent(), left));
+        assert_eq!(closed_loop(&closed).unwrap(), closed, "it is one");
+    }
 
     /// As a real case prints it, shortened.
     fn sample() -> Value {

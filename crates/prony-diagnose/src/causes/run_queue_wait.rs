@@ -227,7 +227,7 @@ mod tests {
     fn at_a_rate_that_is_carried_it_is_a_part_of_the_time() {
         let seldom =
             || lab(0.05).per_second("lb", &PROC_RUN, "101", 0.05).gauge("lb", &LOOK_NEIGHBOUR, "900 burn", 0.9);
-        let at_rate = |x: f64| Lab { rate: Some(1_000.0), x: [500.0, x, 1_500.0], r_us: [250.0; 3], ..seldom() };
+        let at_rate = |x: f64| Lab { rate: Some(1_000.0), x: [500.0, x, x], r_us: [250.0; 3], ..seldom() };
         let part = score(CAUSE.id, "lb", &at_rate(1_000.0));
         assert!((part - 0.2).abs() < 0.01, "0.05 of 0.25 requests in flight: {part}");
         assert!(score(CAUSE.id, "lb", &at_rate(900.0)) < 0.1, "a rate that is not carried");

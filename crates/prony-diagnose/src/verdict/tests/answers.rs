@@ -7,15 +7,18 @@ use crate::testing::finding;
 
 #[test]
 fn a_rate_at_random_is_held_when_what_came_due_was_served() {
-    let rate = Lab { rate: Some(1_800.0), x: [900.0, 1_780.0, 2_700.0], ..Lab::healthy().cpu("0", 0.1, 0.1, 0.05) };
-    let says = |due: u64| {
+    let rate = Lab { rate: Some(1_800.0), x: [900.0, 1_780.0, 1_781.0], ..Lab::healthy().cpu("0", 0.1, 0.1, 0.05) };
+    let says_of = |rate: &Lab, due: u64| {
         let mut run = rate.run();
         run.trials.iter_mut().for_each(|trial| trial.result.intended = due);
         diagnose(&run).verdict.summary
     };
+    let says = |due: u64| says_of(&rate, due);
     assert!(says(3_560).contains("the asked rate is held"), "{}", says(3_560));
     let few = "Inconclusive: 1780 requests/s are answered, 1.8k/s is asked, but nothing that was read explains it";
     assert!(says(3_600).starts_with(few), "{}", says(3_600));
+    let more = says_of(&Lab { x: [900.0, 1_780.0, 1_782.0], ..rate }, 3_600);
+    assert!(more.contains("the asked rate is held"), "it answers as many beyond: {more}");
 }
 
 #[test]
