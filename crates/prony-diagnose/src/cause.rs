@@ -319,6 +319,12 @@ pub fn cpu_or(hop: &Hop<'_>, why: &'static str) -> Result<Dose, Gap> {
     Ok(if cpu_is_full(hop)? { Dose::Cpu } else { Dose::Untestable(why) })
 }
 
+/// By less CPU what is work of the hop's CPUs: where they are full throughput tells, at a rate that is carried the time of requests.
+/// Elsewhere it cannot be tested, and `why` says so.
+pub fn cpu_work_or(hop: &Hop<'_>, why: &'static str) -> Result<Dose, Gap> {
+    if carries_a_rate(hop) { Ok(Dose::Cpu) } else { cpu_or(hop, why) }
+}
+
 /// From which busy share on CPUs count as full: [ND] warns at 85 %.
 pub const FULL_CPU: f64 = 0.85;
 /// The same when more connections bring no more throughput. A guess: virtual CPUs lose time that no counter shows.

@@ -26,11 +26,10 @@
 //! nginx `ngx_http_gzip_module`; zlib manual, compression levels.
 
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_or, nginx_knob, predicted_gain, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_work_or, nginx_knob, predicted_gain, ruled_out,
 };
 use crate::facts::{Fact, Hop};
 use crate::profile::{Code, Profile};
-use crate::sessions::carries_a_rate;
 use prony_model::metric::{IF_RX_BYTES, IF_TX_BYTES};
 use prony_model::{Gap, KnobId, NginxDirective};
 
@@ -130,12 +129,9 @@ fn level(hop: &Hop<'_>) -> Result<Fact, Gap> {
     Ok(Fact::across_levels(hop, "gzip_comp_level", f64::from(level)))
 }
 
-/// How work of the CPU that no knob takes away is tested. At a rate that is carried the time of requests tells what it takes of it.
+/// How work of the CPU that no knob takes away is tested.
 pub(super) fn dose(hop: &Hop<'_>) -> Result<Dose, Gap> {
-    if carries_a_rate(hop) {
-        return Ok(Dose::Cpu);
-    }
-    cpu_or(hop, "its CPUs are not full, and no knob of prony takes the work away")
+    cpu_work_or(hop, "its CPUs are not full, and no knob of prony takes the work away")
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@
 //! ## References
 //! packet(7); Linux Documentation/networking/packet_mmap.rst; talawah.io: +6 % without the raw socket of a DHCP client.
 
-use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, cpu_or, predicted_gain, ruled_out, work_share};
+use crate::cause::{Cause, Finding, Judgement, Kind, Layer, Scope, cpu_work_or, predicted_gain, ruled_out, work_share};
 use crate::facts::Hop;
 use crate::host_facts::looked_at;
 use prony_model::metric::{LOOK_TAP, PACKET_SOCKETS};
@@ -64,7 +64,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         .and(hop.fact("packets", "/s", |r| r.packets()), "packets that are copied")
         .mend("stop the tap, or give it a filter and a short snap length", None)
         .gaining(predicted_gain(hop, share))
-        .tested_by(cpu_or(hop, "prony does not stop other people's taps, and the CPUs have room")?)
+        .tested_by(cpu_work_or(hop, "prony does not stop other people's taps, and the CPUs have room")?)
         .rising(hop.fact("packets", "/s", |r| r.packets()))
         .fires()
 }

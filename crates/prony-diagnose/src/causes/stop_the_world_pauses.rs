@@ -29,7 +29,8 @@
 
 use super::cpu_quota_throttled::{THROTTLED, stopped_by_quota};
 use crate::cause::{
-    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, cpu_or, does_not_apply, predicted_gain, ruled_out,
+    Cause, Dose, Finding, Judgement, Kind, Layer, Scope, cpu_is_full, cpu_work_or, does_not_apply, predicted_gain,
+    ruled_out,
 };
 use crate::facts::{Fact, Hop};
 use crate::profile::{Code, Profile};
@@ -160,7 +161,7 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let claim = format!("{} stands still for {percent:.0} % of the time, in stretches of 50 ms and more", hop.name);
     let longest = hop.look(&LOOK_PAUSE_LONGEST, "");
     let longest = longest.map(|s| Fact { unit: "s", ..Fact::across_levels(hop, LOOK_PAUSE_LONGEST.name, s) });
-    let dose = cpu_or(hop, "prony has no knob for a collector")?;
+    let dose = cpu_work_or(hop, "prony has no knob for a collector, and its CPUs have room")?;
     Finding::new(paused, PAUSED, "guess", &claim, share)
         .and(longest, "the longest of them")
         .and(Ok(unread.clone()), "requests lie unread")
@@ -267,6 +268,16 @@ mod tests {
         assert_eq!(collects("dict_traverse", 0.3, 0.6), 0.0, "there is room");
         let run = Lab::chain().run();
         assert!(check(&Hop { run: &run, name: "app" }).is_err(), "no close look");
+    }
+
+    #[test]
+    fn at_a_rate_that_is_carried_a_slower_collector_is_felt_where_there_is_room() {
+        let dose = |rate: Option<f64>| {
+            let lab = Lab { rate, x: [320.0, 647.0, 960.0], ..lab(0.4).cpu("0", 0.3, 0.1, 0.05) };
+            finding(CAUSE.id, "app", &lab).expect("it pauses").dose
+        };
+        assert_eq!(dose(Some(647.0)), Dose::Cpu);
+        assert!(matches!(dose(None), Dose::Untestable(_)), "throughput would not feel it");
     }
 
     proptest! {
