@@ -604,6 +604,17 @@ mod tests {
     }
 
     #[test]
+    fn answers_that_fail_are_not_sooner() {
+        let of = |mean_us: f64, status: u64| {
+            let latency = Latency { mean_us, ..Default::default() };
+            let errors = ErrorCounts { status, ..ErrorCounts::default() };
+            LoadResult { latency, errors, completed: 100, ..LoadResult::default() }.soonness_per_s()
+        };
+        assert_eq!((of(10_000.0, 0), of(5_000.0, 50)), (100.0, 100.0), "half of them fail in half of the time");
+        assert_eq!(of(1_000.0, 100), 5.0, "all fail");
+    }
+
+    #[test]
     fn a_thread_that_waits_for_its_cpu_is_not_idle() {
         let with = |waited_us: &[f64]| {
             let thread =

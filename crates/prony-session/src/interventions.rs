@@ -466,17 +466,6 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_fail_are_not_sooner() {
-        let of = |mean_us: f64, status: u64| {
-            let latency = prony_model::Latency { mean_us, ..Default::default() };
-            let errors = ErrorCounts { status, ..ErrorCounts::default() };
-            LoadResult { latency, errors, completed: 100, ..LoadResult::default() }.soonness_per_s()
-        };
-        assert_eq!((of(10_000.0, 0), of(5_000.0, 50)), (100.0, 100.0), "half of them fail in half of the time");
-        assert_eq!(of(1_000.0, 100), 5.0, "all fail");
-    }
-
-    #[test]
     fn without_an_answer_there_is_no_latency() {
         let mut made = MadeRun { run: run(vec![planned(removal(), false).at_rate()]) };
         for pair in 0..6 {

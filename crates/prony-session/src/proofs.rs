@@ -123,7 +123,7 @@ pub(crate) fn predicted_gain(run: &Run) -> Option<f64> {
 
 /// Whether a rate is asked and both arms of the proof carry it, each over all its trials: short ones end with requests in flight. Then
 /// throughput is the rate, and what a change can move is the time of requests.
-fn carries_its_rate(run: &Run) -> bool {
+fn both_carry_the_rate(run: &Run) -> bool {
     let is_carried = |wanted: Arm| {
         let of_arm =
             |t: &&Trial| matches!(t.purpose, Purpose::Proof { arm, .. } if arm == wanted) && !t.result.interrupted;
@@ -143,7 +143,7 @@ fn carries_its_rate(run: &Run) -> bool {
 
 /// The verdict on the proof's trials.
 pub(crate) fn conclude(run: &Run, knob: Option<Knob>, seed: u64, earlier: EarlierAa) -> Proof {
-    let at_rate = carries_its_rate(run);
+    let at_rate = both_carry_the_rate(run);
     // A prediction is of the same: a rate that one arm does not carry is told by throughput.
     let predicts = run.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.verdict.at_rate == at_rate);
     let predicted = predicted_gain(run).filter(|_| predicts && knob.is_some());

@@ -9,6 +9,14 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
+/// A stack file in `folder` that says more of a lab of ours.
+fn stack_over(lab: &str, says: &str, folder: &std::path::Path) -> String {
+    let base = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../labs/{lab}.toml"));
+    let stack = folder.join("stack.toml");
+    std::fs::write(&stack, format!("base = {base:?}\n{says}")).expect("the folder is ours");
+    stack.display().to_string()
+}
+
 #[test]
 fn needs_root_the_planted_cause_is_found_mended_proven_and_undone() {
     if !root("a lab") {
@@ -57,11 +65,9 @@ fn needs_root_at_a_rate_it_is_the_time_of_requests_that_answers() {
     }
     let _alone = alone();
     let home = scratch();
-    let stack = home.path().join("late.toml");
-    let lab = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/proxy-slow-upstream.toml");
-    let text = format!("base = {lab:?}\n[workload]\nrate = \"300/s\"\n[slo]\np50 = \"1ms\"\n");
-    std::fs::write(&stack, text).expect("the folder is ours");
-    let ask = || json(&prony_at(home.path(), &["diagnose", stack.to_str().unwrap(), "--quick", "--json"]).out);
+    let late = "[workload]\nrate = \"300/s\"\n[slo]\np50 = \"1ms\"\n";
+    let stack = stack_over("proxy-slow-upstream", late, home.path());
+    let ask = || json(&prony_at(home.path(), &["diagnose", &stack, "--quick", "--json"]).out);
     // A machine that is paused for a moment carries less than was asked.
     let is_carried = |diagnosis: &Value| diagnosis["verdict"]["at_rate"] == true;
     let diagnosis = Some(ask()).filter(is_carried).unwrap_or_else(ask);
@@ -81,14 +87,10 @@ fn needs_root_at_a_rate_a_remedy_is_proven_by_the_time_of_requests() {
     }
     let _alone = alone();
     let home = scratch();
-    let stack = home.path().join("packed.toml");
-    let lab = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/proxy.toml");
-    let text = format!(
-        "base = {lab:?}\nentry = \"http://10.77.0.20/100k\"\n[workload]\nrate = \"30/s\"\n\
-         headers = {{ Accept-Encoding = \"gzip\" }}\n[lab.host.lb.server]\ngzip_level = 9\n"
-    );
-    std::fs::write(&stack, text).expect("the folder is ours");
-    let args = ["tune", stack.to_str().unwrap(), "--quick", "--json", "--knob", "nginx.gzip_comp_level=1"];
+    let packed = "entry = \"http://10.77.0.20/100k\"\n[workload]\nrate = \"30/s\"\n\
+                  headers = { Accept-Encoding = \"gzip\" }\n[lab.host.lb.server]\ngzip_level = 9\n";
+    let stack = stack_over("proxy", packed, home.path());
+    let args = ["tune", &stack, "--quick", "--json", "--knob", "nginx.gzip_comp_level=1"];
     let said = prony_at(home.path(), &args);
     let proof = &json(&said.out)["proof"];
     assert_eq!(proof["verdict"], "better", "{proof} {}", said.err);

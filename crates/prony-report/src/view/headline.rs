@@ -16,22 +16,19 @@ use prony_stats::prove::{SOONNESS, same_within};
 pub(super) fn of(run: &Run) -> Headline {
     let verdict = run.diagnosis.as_ref().map(|d| &d.verdict);
     let searched = run.limit.as_ref().filter(|limit| limit.trials > 0);
+    let mut proven = run.proof.as_ref().map(|proof| (sentence_of_proof(proof), proof::tone(proof.verdict)));
     let (sentence, tone) = match (verdict, searched, operating_point(run)) {
         (Some(verdict), _, _) => sentence_of_verdict(run, verdict),
         (None, Some(found), _) => (limit::sentence(run, found), limit::tone(found.verdict)),
         (None, None, Some(trial)) => (sentence_of_load(run, trial), Tone::Plain),
-        (None, None, None) => match &run.proof {
-            Some(proof) => (sentence_of_proof(proof), proof::tone(proof.verdict)),
-            None => ("Nothing was measured.".to_string(), Tone::Warn),
-        },
+        (None, None, None) => proven.take().unwrap_or_else(|| ("Nothing was measured.".to_string(), Tone::Warn)),
     };
     let tone = match &run.end {
         RunEnd::Done => tone,
         RunEnd::Failed { .. } => Tone::Bad,
         RunEnd::Open | RunEnd::Interrupted => Tone::Warn,
     };
-    let support = run.proof.as_ref().map(sentence_of_proof).filter(|support| *support != sentence);
-    Headline { sentence, support, tone, figures: figures(run) }
+    Headline { sentence, support: proven.map(|(support, _)| support), tone, figures: figures(run) }
 }
 
 /// The trials of the load curve, the levels among them.
