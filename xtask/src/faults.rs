@@ -259,7 +259,7 @@ impl Bench {
         row.by_correlation = baselines::by_correlation(&run).judged(truth, self.healthy);
         if self.loads && !truth.is_healthy() {
             let at_rate = answer.pointer("/verdict/at_rate").is_some_and(|at_rate| *at_rate == Value::Bool(true));
-            row.achieved = Achieved::of(&self.pairs(stand, stack, at_rate)?, at_rate);
+            row.achieved = Achieved::of(&self.pairs(stand, stack, &row.verdict, at_rate)?, at_rate);
             if row.achieved.as_ref().is_some_and(|a| !a.moves) {
                 row.outcome = Outcome::Skipped("the fault moves neither throughput nor the tail here".to_string());
             }
@@ -292,13 +292,14 @@ impl Bench {
         })
     }
 
-    /// Loads with the fault and straight after it without, on stacks that are brought up anew: so partners meet the same speed of
-    /// the machine, which a diagnosis lies too long between for. `stack` is up, with its fault. `at_rate`: it carries the rate of its
-    /// workload; one that it does not carry hides what mending brings, so then the loop is closed.
+    /// Loads with the fault and straight after it with the named `cause` mended, on stacks that are brought up anew: so partners
+    /// meet the same speed of the machine, which a diagnosis lies too long between for. `stack` is up, with its fault. `at_rate`: it
+    /// carries the rate of its workload; one that it does not carry hides what mending brings, so then the loop is closed.
     fn pairs(
         &self,
         stand: &mut dyn case::Stand,
         mut stack: PathBuf,
+        cause: &str,
         at_rate: bool,
     ) -> anyhow::Result<Vec<(score::Load, score::Load)>> {
         let mut pairs = Vec::new();
@@ -309,7 +310,7 @@ impl Bench {
         loop {
             load(&stack)?; // fills caches, and counts for nothing
             let with = load(&stack)?;
-            pairs.push((with, load(&stand.mend()?)?));
+            pairs.push((with, load(&stand.mend(cause)?)?));
             if pairs.len() == PAIRS {
                 return Ok(pairs);
             }

@@ -140,6 +140,17 @@ impl Hop<'_> {
         Ok(Held { own_ms: staying / rate * 1e3, share: (staying / all).min(1.0), split })
     }
 
+    /// Share of the time of a whole request for which it lies at the hop before it is read, as timed in the look. A gap where it was not.
+    pub fn lying_unread(&self) -> Result<Fact, Gap> {
+        let held = self.held()?;
+        let split = held.split?;
+        let queue_us = split.queue_us.ok_or_else(|| {
+            Gap::new(SPLIT_QUEUE.name, self.name, "its access log told the times, and they begin when it reads")
+        })?;
+        let share = held.share * queue_us / split.own_us().max(queue_us).max(f64::MIN_POSITIVE);
+        Ok(Fact { unit: "share", ..Fact::across_levels(self, "split.queue / time of requests", share) })
+    }
+
     /// Milliseconds of a whole request and requests per second, both during the look: as timed at the entry, so that they
     /// and the times of the hops are of the same moments; else as clients saw them.
     fn whole(&self) -> Option<(f64, f64)> {
@@ -255,6 +266,8 @@ mod tests {
         let run = lab().run();
         let held = Hop { run: &run, name: "lb" }.held().unwrap();
         assert!((held.own_ms - 3.0).abs() < 0.01 && (held.share - 0.75).abs() < 0.01, "3 of 4 ms: {held:?}");
+        let unread = Hop { run: &run, name: "lb" }.lying_unread().unwrap().value;
+        assert!((unread - 0.375).abs() < 0.01, "1.5 of 4 ms: {unread}");
     }
 
     #[test]

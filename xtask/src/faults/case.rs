@@ -27,8 +27,8 @@ pub trait Stand {
     /// Brings it up, with its fault or without, and returns its stack file; the inner error says why the stack format cannot
     /// express it.
     fn up(&mut self, healthy: bool) -> anyhow::Result<Result<PathBuf, String>>;
-    /// Takes away just the fault, and returns the stack file of what then stands.
-    fn mend(&mut self) -> anyhow::Result<PathBuf>;
+    /// Takes away just the fault, of several the one that was named as `cause`, and returns the stack file of what then stands.
+    fn mend(&mut self, cause: &str) -> anyhow::Result<PathBuf>;
     /// Removes everything, whatever stands.
     fn down(&mut self) -> anyhow::Result<()>;
     /// What was drawn, in words.

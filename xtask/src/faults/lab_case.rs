@@ -34,7 +34,10 @@ struct File {
     /// What is planted, on top.
     #[serde(default)]
     fault: Table,
-    /// Magnitudes by name: `${name}` stands for them in both tables.
+    /// What of the fault stays when only this cause is mended, as its remedy says; nothing when it is not among them.
+    #[serde(default)]
+    left: BTreeMap<String, Table>,
+    /// Magnitudes by name: `${name}` stands for them in these tables.
     #[serde(default)]
     draw: BTreeMap<String, Draw>,
 }
@@ -94,9 +97,14 @@ impl LabCase {
         };
         let healthy = write(&format!("{name}-healthy.toml"), &self.lab, &self.file.stack)?;
         let faulty = write(&format!("{name}.toml"), &healthy, &self.file.fault)?;
+        let left =
+            self.file.left.iter().map(|(cause, left)| {
+                Ok((cause.clone(), write(&format!("{name}-without-{cause}.toml"), &healthy, left)?))
+            });
+        let left = left.collect::<anyhow::Result<_>>()?;
         let words: Vec<String> = drawn.iter().map(|(name, value)| format!("{name} {}", bare(value))).collect();
         let scratch = scratch.to_path_buf();
-        Ok(Labs { prony: prony.to_path_buf(), scratch, healthy, faulty, words: words.join(", "), up: None })
+        Ok(Labs { prony: prony.to_path_buf(), scratch, healthy, faulty, left, words: words.join(", "), up: None })
     }
 }
 
@@ -148,6 +156,8 @@ pub struct Labs {
     scratch: PathBuf,
     healthy: PathBuf,
     faulty: PathBuf,
+    /// Without one of its causes, by that cause.
+    left: BTreeMap<String, PathBuf>,
     words: String,
     /// Id of the lab that is up.
     up: Option<String>,
@@ -183,9 +193,9 @@ impl Stand for Labs {
         self.bring_up(&stack).map(Ok)
     }
 
-    fn mend(&mut self) -> anyhow::Result<PathBuf> {
+    fn mend(&mut self, cause: &str) -> anyhow::Result<PathBuf> {
         self.down()?;
-        self.bring_up(&self.healthy.clone())
+        self.bring_up(&self.left.get(cause).unwrap_or(&self.healthy).clone())
     }
 
     fn down(&mut self) -> anyhow::Result<()> {
@@ -223,6 +233,9 @@ lab.host.lb.cpu_quota = "${quota}%"
 lab.host.lb.server.workers = "${quota}"
 lab.host.s1.link.loss = "${loss}%"
 name = "level ${level}"
+
+[left.too-few-workers]
+lab.host.lb.cpu_quota = "${quota}%"
 "#;
 
     #[test]
@@ -246,6 +259,8 @@ name = "level ${level}"
         assert_eq!(lb["cpu_quota"].as_str().unwrap(), format!("{workers}%"));
         assert!(faulty["base"].as_str().unwrap().ends_with("quota-healthy.toml"));
         let healthy = std::fs::read_to_string(stand(7).healthy).unwrap();
+        let left = std::fs::read_to_string(&stand(7).left["too-few-workers"]).unwrap();
+        assert!(left.contains("quota-healthy.toml") && left.contains(&format!("cpu_quota = \"{workers}%\"")), "{left}");
         assert!(healthy.contains("connections = 32") && healthy.contains("labs/proxy.toml"), "{healthy}");
     }
 

@@ -53,7 +53,7 @@ impl Stand for Scripts {
         Ok(Ok(stack))
     }
 
-    fn mend(&mut self) -> anyhow::Result<PathBuf> {
+    fn mend(&mut self, _cause: &str) -> anyhow::Result<PathBuf> {
         self.verb("fix", &[])?;
         Ok(self.stack())
     }

@@ -11,7 +11,8 @@
 //!
 //! ## Evidence
 //! With full CPUs the share of the time in which its workers want a CPU that they wait for strangers; of what they wait for, the
-//! stack's own processes are left out. Else, and at a rate that is carried, the share of request time that workers wait.
+//! stack's own processes are left out. Else, and at a rate that is carried, the share of request time that workers wait; at such
+//! a rate, if it is more, that for which requests lie unread meanwhile, as timed at the sockets of the hop.
 //!
 //! ## What it is not
 //! Hosts of the stack, or its generator, that share CPUs: then the machine is too small, which is an honest limit.
@@ -74,10 +75,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     })?;
     let waiting = at.delay_and_run()?.0 / at.in_flight()?;
     let for_strangers = strangers.value / (strangers.value + waited_for_of_stack(hop)?);
+    // At a rate, what comes while its workers wait lies there unread meanwhile.
+    let unread = if carries_a_rate(hop) { hop.lying_unread().ok() } else { None };
     let share = if full && !carries_a_rate(hop) {
         delay.value * for_strangers * wanted.value * (1.0 - at.stalled_share())
     } else {
-        waiting.min(taken)
+        waiting.min(taken).max(unread.as_ref().map_or(0.0, |unread| unread.value * for_strangers))
     };
     if share < SHARE_MIN {
         let part = Fact::across_levels(hop, "share of the limit that waiting for a CPU explains", share);
@@ -95,6 +98,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             hop.fact("proc.run_delay of the workers", "s/s", |r| Ok(r.delay_and_run()?.0)),
             "time that its workers wait",
         );
+    if let Some(unread) = unread {
+        finding = finding.and(Ok(unread), "part of the time of requests that they lie unread meanwhile");
+    }
     for Neighbour { seen_as, item, cpus } in neighbours(hop).into_iter().take(3) {
         finding = finding.and(Ok(looked_at(hop, &format!("{} {item}", seen_as.name), "CPUs", cpus)), "a neighbour");
     }
@@ -189,7 +195,10 @@ fn names(hop: &Hop<'_>) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::testing::{Lab, finding, monotonic, score};
-    use prony_model::metric::{CGROUP_USAGE, PROC_IS_WORKER, PROC_RUN_DELAY, PROC_SERVES};
+    use prony_model::metric::{
+        CGROUP_USAGE, PROC_IS_WORKER, PROC_RUN_DELAY, PROC_SERVES, SPLIT_QUEUE, SPLIT_REQUESTS, SPLIT_RESIDENCE,
+        SPLIT_TIMED,
+    };
 
     /// A neighbour of equal weight on CPU 0.
     fn lab(delay: f64) -> Lab {
@@ -231,6 +240,13 @@ mod tests {
         let part = score(CAUSE.id, "lb", &at_rate(1_000.0));
         assert!((part - 0.2).abs() < 0.01, "0.05 of 0.25 requests in flight: {part}");
         assert!(score(CAUSE.id, "lb", &at_rate(900.0)) < 0.1, "a rate that is not carried");
+        let timed = |x: f64| {
+            let lab = at_rate(x).gauge("lb", &SPLIT_REQUESTS, "80", 1_000.0).gauge("lb", &SPLIT_TIMED, "80", 1.0);
+            lab.gauge("lb", &SPLIT_RESIDENCE, "80", 250.0).gauge("lb", &SPLIT_QUEUE, "80", 100.0)
+        };
+        let behind = score(CAUSE.id, "lb", &timed(1_000.0));
+        assert!((behind - 0.4).abs() < 0.01, "100 of 250 us they lie unread, all of it for strangers: {behind}");
+        assert!(score(CAUSE.id, "lb", &timed(900.0)) < 0.1, "a rate that is not carried");
     }
 
     #[test]

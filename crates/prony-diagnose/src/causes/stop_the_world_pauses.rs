@@ -156,21 +156,24 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     }
     // At a rate, what comes in a pause makes others wait after it too.
     let waits = if carries_a_rate(hop) { unread.value / hop.at(Level::At)?.in_flight()? } else { 0.0 };
+    // A request lies unread at one of several servers; the stretches in which they stand still overlap.
+    let adds_up = waits > paused.value;
     let share = paused.value.max(waits).min(1.0);
     let percent = paused.value * 100.0;
     let claim = format!("{} stands still for {percent:.0} % of the time, in stretches of 50 ms and more", hop.name);
     let longest = hop.look(&LOOK_PAUSE_LONGEST, "");
     let longest = longest.map(|s| Fact { unit: "s", ..Fact::across_levels(hop, LOOK_PAUSE_LONGEST.name, s) });
     let dose = cpu_work_or(hop, "prony has no knob for a collector, and its CPUs have room")?;
-    Finding::new(paused, PAUSED, "guess", &claim, share)
+    let mut finding = Finding::new(paused, PAUSED, "guess", &claim, share)
         .and(longest, "the longest of them")
         .and(Ok(unread.clone()), "requests lie unread")
         .and(Ok(busy.clone()), "what its processes use all the same")
         .mend(REMEDY, None)
         .gaining(predicted_gain(hop, share))
         .rising(Ok(if unread.value < border { busy } else { unread }))
-        .tested_by(dose)
-        .fires()
+        .tested_by(dose);
+    finding.adds_up = adds_up;
+    finding.fires()
 }
 
 fn paused(hop: &Hop<'_>) -> Result<Fact, Gap> {
