@@ -34,7 +34,7 @@ pub struct Split {
     pub requests_per_s: f64,
     /// From the arrival of a request to its answer, mean.
     pub residence_us: f64,
-    /// Of this, until it was read. None where the access log told the times: it begins when nginx or HAProxy reads.
+    /// Of this, until it was read. None where that was not seen: an access log begins when nginx or HAProxy reads.
     pub queue_us: Option<f64>,
     /// Of this, waiting for hosts further on, per request. Calls made at once count one after the other.
     pub downstream_us: f64,
@@ -85,11 +85,12 @@ impl Split {
         let sampled = accepted.iter().all(|p| p.item == SPLIT_BY_TRACES);
         let all_per_s = hop.inspect().filter(|_| sampled).and_then(|trial| Reader { hop: *hop, trial }.requests().ok());
         let queue = accepted.iter().filter_map(|p| Some(p.per_s * hop.look(&SPLIT_QUEUE, p.item).ok()?));
-        let queue_us = queue.sum::<f64>() / requests_per_s;
+        let queue: Vec<f64> = queue.collect();
+        let queue_us = queue.iter().sum::<f64>() / requests_per_s;
         Ok(Self {
             requests_per_s: all_per_s.map_or(requests_per_s, |all| all.max(requests_per_s)),
             residence_us: per_request(&accepted),
-            queue_us: (!by_log).then_some(queue_us),
+            queue_us: (!by_log && !queue.is_empty()).then_some(queue_us),
             downstream_us: per_request(&called),
             peers: called.iter().map(|p| p.item.to_string()).collect(),
             covered,
@@ -145,7 +146,7 @@ impl Hop<'_> {
         let held = self.held()?;
         let split = held.split?;
         let queue_us = split.queue_us.ok_or_else(|| {
-            Gap::new(SPLIT_QUEUE.name, self.name, "its access log told the times, and they begin when it reads")
+            Gap::new(SPLIT_QUEUE.name, self.name, "nothing told how long requests lie before it reads them")
         })?;
         let share = held.share * queue_us / split.own_us().max(queue_us).max(f64::MIN_POSITIVE);
         Ok(Fact { unit: "share", ..Fact::across_levels(self, "split.queue / time of requests", share) })

@@ -41,8 +41,8 @@ fn about() -> String {
          throughput, p99 or p99.9 beyond the 95 % interval of {} pairs of a load with it and one straight after, without it, where \
          that was measured. *Grounded*: structure, deviation, order and the response to an intervention agree; nobody intervenes by watching alone, so \
          nothing is grounded there. \
-         *Gain*: what prony predicted that mending the cause would bring, and what mending it brought; at a rate that is carried not in \
-         throughput, but in how soon requests are answered (1 / mean latency); at one that is not, in the throughput of a closed loop. The last two columns are two \
+         *Gain*: what prony predicted that mending the cause would bring, and what mending it brought: as its report tells it, in \
+         throughput, or at a rate that is carried in the mean latency; at one that is not, in the throughput of a closed loop. The last two columns are two \
          simple methods on the same record: alarms with the thresholds that monitoring tools ship, and the counter whose rank goes with \
          that of the p99 over all levels of load.",
         super::PAIRS

@@ -112,6 +112,9 @@ pub struct Row {
     /// Whether one of the three strongest candidates is right.
     pub top3: Option<bool>,
     pub predicted: Option<f64>,
+    /// The stack carried the rate that it was asked at: mending brings shorter times then, and no more requests.
+    #[serde(default)]
+    pub at_rate: bool,
     pub achieved: Option<Achieved>,
     /// Trials of the diagnosis that made something worse, and how many kinds of them.
     pub interventions: usize,
@@ -139,6 +142,7 @@ impl Row {
             grounded: None,
             top3: None,
             predicted: None,
+            at_rate: false,
             achieved: None,
             interventions: 0,
             observer: None,
@@ -161,6 +165,7 @@ impl Row {
         (self.hop, self.confidence) = (text(&verdict["hop"]), text(&verdict["confidence"]));
         self.grounded = verdict["grounded"].as_bool();
         self.predicted = verdict["predicted_gain"].as_f64();
+        self.at_rate = verdict["at_rate"].as_bool() == Some(true);
         self.interventions = items("interventions").len();
         let shares = diagnosis["cost"]["hosts"].as_object().into_iter().flatten();
         self.observer = shares.filter_map(|(_, host)| host["observe_cpu_share"].as_f64()).reduce(|a, b| a + b);
@@ -179,9 +184,14 @@ impl Row {
         !matches!(self.outcome, Outcome::Skipped(_))
     }
 
-    /// Predicted less achieved gain, in percentage points; none where one of them is not known.
+    /// A gain as the report tells it: the change of throughput, or, at a rate that is carried, of the mean latency.
+    fn told(&self, gain: f64) -> f64 {
+        if self.at_rate { -gain / (1.0 + gain) } else { gain }
+    }
+
+    /// Predicted less achieved change, in percentage points; none where one of them is not known.
     pub fn gain_error_points(&self) -> Option<f64> {
-        Some(100.0 * (self.predicted? - self.achieved.as_ref()?.gain))
+        Some(100.0 * (self.told(self.predicted?) - self.told(self.achieved.as_ref()?.gain)))
     }
 
     /// The same where mending at most doubled throughput: beyond that a point says little.
@@ -191,13 +201,16 @@ impl Row {
 
     /// How well the gain that was achieved is known itself, in percentage points: no prediction can be judged more exactly.
     pub fn gain_known_points(&self) -> Option<f64> {
-        Some(100.0 * self.achieved.as_ref().filter(|_| self.predicted.is_some())?.half_interval?)
+        let Achieved { gain, half_interval, .. } = self.achieved.as_ref().filter(|_| self.predicted.is_some())?;
+        let (low, high) = (self.told(gain - (*half_interval)?), self.told(gain + (*half_interval)?));
+        Some(100.0 * (high - low).abs() / 2.0)
     }
 
     /// The throughput that follows from the predicted gain against the one after mending, relative; none where one is not known.
     /// A gain of +1,300 % may be off by 50 points and the throughput by 4 %.
     pub fn throughput_error(&self) -> Option<f64> {
-        Some((1.0 + self.predicted?) / (1.0 + self.achieved.as_ref()?.gain) - 1.0)
+        let achieved = self.achieved.as_ref().filter(|_| !self.at_rate)?;
+        Some((1.0 + self.predicted?) / (1.0 + achieved.gain) - 1.0)
     }
 
     /// The same for the share of the limit that the cause takes, in percentage points: what is ranked by, and what cannot pass 100 %.
@@ -290,12 +303,13 @@ pub fn table(rows: &[Row]) -> String {
     text + &summary(rows).join("\n") + "\n"
 }
 
-/// Predicted and achieved gain, in percent.
+/// Predicted and achieved gain as told, in percent.
 pub fn gains(row: &Row) -> String {
-    let percent = |gain: Option<f64>| gain.map_or("-".to_string(), |g| format!("{:+.0} %", 100.0 * g));
+    let percent = |gain: Option<f64>| gain.map_or("-".to_string(), |g| format!("{:+.0} %", 100.0 * row.told(g)));
+    let of = if row.at_rate { "latency " } else { "" };
     match (row.predicted, &row.achieved) {
         (None, None) => String::new(),
-        (said, got) => format!("{}, {}", percent(said), percent(got.as_ref().map(|g| g.gain))),
+        (said, got) => format!("{of}{}, {}", percent(said), percent(got.as_ref().map(|g| g.gain))),
     }
 }
 
@@ -369,7 +383,7 @@ pub fn json(rows: &[Row]) -> Value {
             json!({
                 "case": row.case, "truth": row.truth, "magnitudes": row.magnitudes, "verdict": row.verdict, "hop": row.hop,
                 "confidence": row.confidence, "grounded": row.grounded, "top3": row.top3,
-                "predicted_gain": row.predicted, "achieved_gain": row.achieved.as_ref().map(|a| a.gain),
+                "at_rate": row.at_rate, "predicted_gain": row.predicted, "achieved_gain": row.achieved.as_ref().map(|a| a.gain),
                 "interventions": row.interventions, "observer_cpu_share": row.observer,
                 "seconds": row.seconds, "right": row.outcome == Outcome::Right, "outcome": row.outcome.to_string(),
                 "by_threshold": row.by_threshold.as_ref().map(ToString::to_string),
@@ -443,6 +457,10 @@ the gain that was got is known to 3 points itself (median half of its 95 % inter
             |gain| Row { achieved: Some(Achieved { gain, half_interval: None, moves: true }), ..rows[0].clone() };
         assert_eq!(doubled(1.0).small_gain_error_points(), Some(-80.0));
         assert_eq!(doubled(1.01).small_gain_error_points(), None);
+        let at_rate = Row { at_rate: true, predicted: Some(19.0), ..doubled(99.0) };
+        assert_eq!(gains(&at_rate), "latency -95 %, -99 %");
+        assert!(at_rate.gain_error_points().is_some_and(|points| (points - 4.0).abs() < 1e-9));
+        assert_eq!(at_rate.throughput_error(), None, "no more requests come");
         let calm = Row { case: "idle".into(), healthy: true, outcome: Outcome::Right, ..rows[0].clone() };
         let alarm = Row { outcome: Outcome::FalseAlarm, ..calm.clone() };
         assert_eq!(

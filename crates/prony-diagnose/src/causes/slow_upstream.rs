@@ -37,6 +37,7 @@ use crate::cause::{
     gain_of_share, gain_until_full, ruled_out,
 };
 use crate::facts::{Fact, Hop, Reader};
+use crate::sessions::carries_a_rate;
 use prony_model::metric::{CONN_IN_BUSY, TCP_PASSIVE_OPENS};
 use prony_model::stack::Role;
 use prony_model::{Gap, Level};
@@ -102,7 +103,12 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     if let Some(throttled) = stopped_by_quota(hop) {
         return ruled_out(&throttled, THROTTLED, "guess", "requests stay long because it is stopped by a quota");
     }
-    let working = works.map_or(busy.value, |works| works.value.max(busy.value));
+    let working = match works {
+        // Requests come whether it is busy or not, so what it works for one takes S / (1 - rho): the queue M/M/1.
+        Some(works) if carries_a_rate(hop) => (works.value / (1.0 - busy.value).max(f64::MIN_POSITIVE)).min(1.0),
+        Some(works) => works.value.max(busy.value),
+        None => busy.value,
+    };
     let share = hop.held()?.share * if few { 1.0 } else { 1.0 - working };
     let siblings = hop.siblings().len() as f64;
     if share < SHARE_MIN / siblings {
@@ -240,13 +246,14 @@ mod tests {
 
     #[test]
     fn the_work_for_a_request_is_no_wait() {
-        // 20 requests/s, each 5 ms at s1 or s2; packets cost a third more than its processes.
+        // 20 requests/s, each 5 ms at s1 or s2; packets cost a third more than its processes. Its worker is busy for 3 %, and what it works.
         let share = |cpus: f64| {
             let lab = Lab { rate: Some(20.0), x: [10.0, 20.0, 30.0], r_us: [5_200.0; 3], ..lab(0.0) }.own("s1", cpus);
             let lab = lab.gauge("s1", &SPLIT_REQUESTS, "80", 10.0).gauge("s1", &SPLIT_TIMED, "80", 1.0);
             score(CAUSE.id, "s1", &lab.gauge("s1", &SPLIT_RESIDENCE, "80", 5_000.0))
         };
-        assert!((share(0.015) / share(0.000_75) - 0.6 / 0.97).abs() < 0.01, "2 of 5 ms: {}", share(0.015));
+        let want = (1.0 - 0.4 / 0.955) / (1.0 - 0.02 / 0.97);
+        assert!((share(0.015) / share(0.000_75) - want).abs() < 0.001, "2 of 5 ms: {}", share(0.015));
         assert!(share(0.026) > 0.0, "border");
         assert_eq!(share(0.0265), 0.0, "border");
     }

@@ -12,7 +12,7 @@
 //!
 //! ## Evidence
 //! The share of the time that goes by in such stretches, or the share of the CPU samples that are the collector's. At a rate that is
-//! carried, the share of the requests in flight that lie unread, if that is more.
+//! carried, the share of the time of requests that they lie unread, if that is more; those of several servers add up.
 //!
 //! ## What it is not
 //! A quota of CPU time that stops the processes: `cpu-quota-throttled`. Hosts behind or before it, which have nothing
@@ -136,7 +136,8 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
         return ruled_out(&throttled, THROTTLED, "guess", "a quota stops it");
     }
     let unread = hop.summary(&CONN_IN_UNREAD)?;
-    let border = UNREAD * paused.value * hop.at(Level::At)?.in_flight()?;
+    let in_flight = hop.at(Level::At)?.in_flight()?;
+    let border = UNREAD * paused.value * in_flight;
     let busy = cpus_per_process(hop)?;
     let works_on = busy.value >= BUSY_PROCESS && hop.held()?.share >= STAYS;
     if unread.value < border && !works_on {
@@ -154,10 +155,10 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
             return ruled_out(&seen, COLLECTS_MIN * paused.value, "guess", "its CPU works on requests in the pauses");
         }
     }
-    // At a rate, what comes in a pause makes others wait after it too.
-    let waits = if carries_a_rate(hop) { unread.value / hop.at(Level::At)?.in_flight()? } else { 0.0 };
-    // A request lies unread at one of several servers; the stretches in which they stand still overlap.
-    let adds_up = waits > paused.value;
+    // At a rate, what comes in a pause makes others wait after it too; and what waits for one server waits for no other.
+    let adds_up = carries_a_rate(hop);
+    let lying = || hop.lying_unread().map_or(unread.value / in_flight, |lying| lying.value);
+    let waits = if adds_up { lying() } else { 0.0 };
     let share = paused.value.max(waits).min(1.0);
     let percent = paused.value * 100.0;
     let claim = format!("{} stands still for {percent:.0} % of the time, in stretches of 50 ms and more", hop.name);
@@ -228,12 +229,14 @@ mod tests {
 
     #[test]
     fn fires_silent_border() {
-        assert!((finding(CAUSE.id, "app", &lab(0.4)).unwrap().score - 0.4).abs() < 1e-9);
+        let closed = finding(CAUSE.id, "app", &lab(0.4)).unwrap();
+        assert!((closed.score - 0.4).abs() < 1e-9 && !closed.adds_up, "{}", closed.score);
         let rate =
             Lab { rate: Some(647.0), x: [320.0, 647.0, 960.0], ..lab(0.2).gauge("app", &CONN_IN_UNREAD, "80", 9.0) };
         let rate = Lab { r_us: [1_000.0, 15_000.0, 15_000.0], ..rate };
         let found = finding(CAUSE.id, "app", &rate).unwrap();
         assert!((found.score - 0.93).abs() < 0.01, "9 of 10 wait for it at this rate: {}", found.score);
+        assert!(found.adds_up, "those that wait at another server are others");
         assert!(found.summary.contains("stands still for 20 %"), "{}", found.summary);
         assert_eq!(score(CAUSE.id, "db", &lab(0.4)), 0.0, "it waits for the application");
         assert_eq!(score(CAUSE.id, "app", &lab(0.0)), 0.0);
