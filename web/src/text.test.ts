@@ -79,6 +79,7 @@ test("sentences are said by their parts, and what has no translation stays", () 
   expect(told(summary)).toBe(summary);
   speak("zh", null);
   expect(told(summary)).toBe("lb \u6bcf\u4e2a\u8bf7\u6c42\u8be2\u95ee\u670d\u52a1\u5668 1.50 \u6b21\uff1a\u5360\u74f6\u9888\u7684 59 %\uff1b\u4fee\u590d\u540e\u9884\u8ba1\u63d0\u9ad8 142 %\u300224.9 % \u7684\u8bf7\u6c42\u5931\u8d25\uff0c\u591a\u6570\u72b6\u6001\u7801\u4e3a 503\u3002");
+  expect(told("s1 waits: with s2 it explains 89 % of the limit.")).toBe("s1 waits：与 s2 一起占瓶颈的 89 %。");
   expect(told("s1 waits: it explains 89 % of the time that requests take; mending it is predicted to change the mean latency by -89 %.")).toBe("s1 waits：占请求所需时间的 89 %；修复后预计平均延迟变化 -89 %。");
   expect(told("the limit is blue; 3 % of the requests fail")).toBe("the limit is blue\uff1b3 % \u7684\u8bf7\u6c42\u5931\u8d25");
   expect(told("Something else.")).toBe("Something else.");

@@ -202,6 +202,8 @@ pub struct Finding {
     pub summary: String,
     /// Siblings behind one caller share the wait: their scores add up.
     pub adds_up: bool,
+    /// The siblings whose scores were added.
+    pub with: Vec<String>,
     /// It tells where time passes, and not why: a fault of the same host that does goes first.
     pub only_where: bool,
     /// What would show the same, and could not be seen: with it in the dark nobody can be sure.
@@ -221,6 +223,7 @@ impl Finding {
             dose: Dose::Cpu,
             summary: claim.to_string(),
             adds_up: false,
+            with: Vec::new(),
             only_where: false,
             lookalike: None,
         }

@@ -232,12 +232,14 @@ fn add_up(found: &mut Vec<Standing<'_>>) {
     // Mending one of them leaves the stack to wait for the others.
     let remedies = others().filter_map(|s| s.finding.remedies.first().filter(|r| r.knob.is_some()).cloned());
     let remedies: Vec<Remedy> = remedies.collect();
+    let with: Vec<String> = others().map(|s| s.hop.name.to_string()).collect();
     let mut first = true;
     found.retain(|s| std::mem::take(&mut first) || !is_sibling(s));
     found[0].finding.score = total.min(1.0);
     found[0].finding.gain = Some(gain_of_share(total.min(1.0), gain_until_full(&found[0].hop)));
     found[0].finding.evidence.extend(evidence);
     found[0].finding.remedies.extend(remedies);
+    found[0].finding.with = with;
 }
 
 /// The refuting facts in one line: hosts with the same claim together, with the greatest figure among them. Hosts to
@@ -384,7 +386,9 @@ fn verdict_of(top: &Standing<'_>, others: &[Standing<'_>]) -> Verdict {
     let has_none = at_rate && top.cause.kind == Kind::HonestLimit;
     let gain = if has_none { Gain::default() } else { grounding::gain(&top.hop, &top.finding) };
     let whole = if at_rate { "time that requests take" } else { "limit" };
-    let share = format!("it explains {:.0} % of the {whole}", top.finding.score * 100.0);
+    let with =
+        if top.finding.with.is_empty() { String::new() } else { format!("with {} ", top.finding.with.join(", ")) };
+    let share = format!("{with}it explains {:.0} % of the {whole}", top.finding.score * 100.0);
     let (low, high) = gain.interval.unzip();
     let (unseen, most) = match top.finding.lookalike {
         Some(what) => (format!(" What would show the same was not read: {what}."), Confidence::Medium),

@@ -50,6 +50,8 @@ export const phrases: Phrases = [
   ["database, {}", "数据库，{}"],
   ["cache, {}", "缓存，{}"],
   // The summary of a verdict.
+  ["{}: with {} it explains {} % of the limit", "{1}：与 {2} 一起占瓶颈的 {3} %"],
+  ["{}: with {} it explains {} % of the time that requests take", "{1}：与 {2} 一起占请求所需时间的 {3} %"],
   ["{}: it explains {} % of the limit", "{}：占瓶颈的 {} %"],
   ["{}: it explains {} % of the time that requests take", "{}：占请求所需时间的 {} %"],
   ["mending it is predicted to change the mean latency by {}", "修复后预计平均延迟变化 {}"],

@@ -521,6 +521,9 @@ fn siblings_with_the_same_fault_are_mended_together() {
     };
     assert_eq!(turned(&queues(36.0)), ["s1", "s2"]);
     assert_eq!(turned(&queues(0.0)), ["s1"], "what is not at fault is left alone");
+    let said = |lab: &Lab| diagnose(&lab.run()).verdict.summary;
+    assert!(said(&queues(36.0)).contains(": with s2 it explains "), "{}", said(&queues(36.0)));
+    assert!(said(&queues(0.0)).contains(": it explains "), "{}", said(&queues(0.0)));
 }
 
 #[test]
