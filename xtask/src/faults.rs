@@ -260,7 +260,8 @@ impl Bench {
         if self.loads && !truth.is_healthy() {
             let at_rate = answer.pointer("/verdict/at_rate").is_some_and(|at_rate| *at_rate == Value::Bool(true));
             row.achieved = Achieved::of(&self.pairs(stand, stack, &row.verdict, at_rate)?, at_rate);
-            if row.achieved.as_ref().is_some_and(|a| !a.moves) {
+            // A remedy that was named and moves nothing is no reason to leave the case out.
+            if row.achieved.as_ref().is_some_and(|a| !a.moves) && stand.mends_all(&row.verdict) {
                 row.outcome = Outcome::Skipped("the fault moves neither throughput nor the tail here".to_string());
             }
         }

@@ -29,6 +29,10 @@ pub trait Stand {
     fn up(&mut self, healthy: bool) -> anyhow::Result<Result<PathBuf, String>>;
     /// Takes away just the fault, of several the one that was named as `cause`, and returns the stack file of what then stands.
     fn mend(&mut self, cause: &str) -> anyhow::Result<PathBuf>;
+    /// Whether nothing of the fault stays then.
+    fn mends_all(&self, _cause: &str) -> bool {
+        true
+    }
     /// Removes everything, whatever stands.
     fn down(&mut self) -> anyhow::Result<()>;
     /// What was drawn, in words.

@@ -198,6 +198,10 @@ impl Stand for Labs {
         self.bring_up(&self.left.get(cause).unwrap_or(&self.healthy).clone())
     }
 
+    fn mends_all(&self, cause: &str) -> bool {
+        !self.left.contains_key(cause)
+    }
+
     fn down(&mut self) -> anyhow::Result<()> {
         match self.up.take() {
             Some(id) => self.prony(&["lab", "down", &id]).map(drop),
@@ -261,6 +265,7 @@ lab.host.lb.cpu_quota = "${quota}%"
         let healthy = std::fs::read_to_string(stand(7).healthy).unwrap();
         let left = std::fs::read_to_string(&stand(7).left["too-few-workers"]).unwrap();
         assert!(left.contains("quota-healthy.toml") && left.contains(&format!("cpu_quota = \"{workers}%\"")), "{left}");
+        assert!(!stand(7).mends_all("too-few-workers") && stand(7).mends_all("packet-loss"));
         assert!(healthy.contains("connections = 32") && healthy.contains("labs/proxy.toml"), "{healthy}");
     }
 
