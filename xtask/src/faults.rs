@@ -258,8 +258,7 @@ impl Bench {
         row.by_threshold = baselines::by_threshold(&run).judged(truth, self.healthy);
         row.by_correlation = baselines::by_correlation(&run).judged(truth, self.healthy);
         if self.loads && !truth.is_healthy() {
-            let at_rate = answer.pointer("/verdict/at_rate").is_some_and(|at_rate| *at_rate == Value::Bool(true));
-            row.achieved = Achieved::of(&self.pairs(stand, stack, &row.verdict, at_rate)?, at_rate);
+            row.achieved = Achieved::of(&self.pairs(stand, stack, row)?, row.at_rate);
             // A remedy that was named and moves nothing is no reason to leave the case out.
             if row.achieved.as_ref().is_some_and(|a| !a.moves) && stand.mends_all(&row.verdict) {
                 row.outcome = Outcome::Skipped("the fault moves neither throughput nor the tail here".to_string());
@@ -293,25 +292,24 @@ impl Bench {
         })
     }
 
-    /// Loads with the fault and straight after it with the named `cause` mended, on stacks that are brought up anew: so partners
-    /// meet the same speed of the machine, which a diagnosis lies too long between for. `stack` is up, with its fault. `at_rate`: it
-    /// carries the rate of its workload; one that it does not carry hides what mending brings, so then the loop is closed.
+    /// Loads with the fault and straight after it with what the verdict of `row` names mended, on stacks that are brought up anew: so
+    /// partners meet the same speed of the machine, which a diagnosis lies too long between for. `stack` is up, with its fault. A rate
+    /// that it does not carry hides what mending brings, so then the loop is closed.
     fn pairs(
         &self,
         stand: &mut dyn case::Stand,
         mut stack: PathBuf,
-        cause: &str,
-        at_rate: bool,
+        row: &Row,
     ) -> anyhow::Result<Vec<(score::Load, score::Load)>> {
         let mut pairs = Vec::new();
-        let load = |stack: &Path| match at_rate {
+        let load = |stack: &Path| match row.at_rate {
             true => self.load(stack, LOAD_AT_RATE),
             false => self.load(&stack_file::closed_loop(stack)?, LOAD),
         };
         loop {
             load(&stack)?; // fills caches, and counts for nothing
             let with = load(&stack)?;
-            pairs.push((with, load(&stand.mend(cause)?)?));
+            pairs.push((with, load(&stand.mend(&row.verdict)?)?));
             if pairs.len() == PAIRS {
                 return Ok(pairs);
             }

@@ -13,7 +13,7 @@ use crate::facts::{Fact, Hop};
 use crate::grounding::{self, Gain, Response, Seen, response};
 use crate::sessions::{self, is_cpu_bound};
 use crate::walk::walk;
-use prony_model::diagnosis::{GroundingTest, Remedy, SCHEMA, latency_change};
+use prony_model::diagnosis::{GroundingTest, Remedy, SCHEMA, told_change};
 use prony_model::metric::TCP_IN_SEGMENTS;
 use prony_model::stack::Role;
 use prony_model::{
@@ -416,7 +416,7 @@ fn verdict_of(top: &Standing<'_>, others: &[Standing<'_>]) -> Verdict {
 /// A gain as what it does to throughput; at a rate that is carried, to the mean latency.
 fn in_words(gain: &Gain, at_rate: bool) -> String {
     let percent = |share: f64| format!("{:+.0} %", 100.0 * share);
-    let changes = |gain: f64| if at_rate { latency_change(gain) } else { gain };
+    let changes = |gain: f64| told_change(gain, at_rate);
     let what = if at_rate { "the mean latency" } else { "throughput" };
     match (gain.value, gain.interval, gain.tried_in) {
         (Some(value), Some((low, high)), Some(pairs)) => {

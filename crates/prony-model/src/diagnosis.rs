@@ -201,6 +201,11 @@ pub fn latency_change(gain: f64) -> f64 {
     -gain / (1.0 + gain)
 }
 
+/// A relative gain as it is told: the change of throughput, or, at a rate that is carried, of the mean latency.
+pub fn told_change(gain: f64, at_rate: bool) -> f64 {
+    if at_rate { latency_change(gain) } else { gain }
+}
+
 /// The finding that stands, or `none`, or `inconclusive`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {

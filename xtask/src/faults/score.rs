@@ -2,6 +2,7 @@
 
 use crate::bench::{machine, median};
 use anyhow::Context as _;
+use prony_model::diagnosis::{latency_change, told_change};
 use prony_stats::paired;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -184,14 +185,14 @@ impl Row {
         !matches!(self.outcome, Outcome::Skipped(_))
     }
 
-    /// A gain as the report tells it: the change of throughput, or, at a rate that is carried, of the mean latency.
-    fn told(&self, gain: f64) -> f64 {
-        if self.at_rate { -gain / (1.0 + gain) } else { gain }
+    /// What was achieved in throughput; none at a rate that is carried, where no more requests come.
+    fn in_throughput(&self) -> Option<&Achieved> {
+        self.achieved.as_ref().filter(|_| !self.at_rate)
     }
 
-    /// Predicted less achieved change, in percentage points; none where one of them is not known.
+    /// Predicted less achieved gain of throughput, in percentage points; none where one of them is not known.
     pub fn gain_error_points(&self) -> Option<f64> {
-        Some(100.0 * (self.told(self.predicted?) - self.told(self.achieved.as_ref()?.gain)))
+        Some(100.0 * (self.predicted? - self.in_throughput()?.gain))
     }
 
     /// The same where mending at most doubled throughput: beyond that a point says little.
@@ -201,24 +202,25 @@ impl Row {
 
     /// How well the gain that was achieved is known itself, in percentage points: no prediction can be judged more exactly.
     pub fn gain_known_points(&self) -> Option<f64> {
-        let Achieved { gain, half_interval, .. } = self.achieved.as_ref().filter(|_| self.predicted.is_some())?;
-        let (low, high) = (self.told(gain - (*half_interval)?), self.told(gain + (*half_interval)?));
-        Some(100.0 * (high - low).abs() / 2.0)
+        Some(100.0 * self.in_throughput().filter(|_| self.predicted.is_some())?.half_interval?)
     }
 
     /// The throughput that follows from the predicted gain against the one after mending, relative; none where one is not known.
     /// A gain of +1,300 % may be off by 50 points and the throughput by 4 %.
     pub fn throughput_error(&self) -> Option<f64> {
-        let achieved = self.achieved.as_ref().filter(|_| !self.at_rate)?;
-        Some((1.0 + self.predicted?) / (1.0 + achieved.gain) - 1.0)
+        Some((1.0 + self.predicted?) / (1.0 + self.in_throughput()?.gain) - 1.0)
     }
 
     /// The same for the share of the limit that the cause takes, in percentage points: what is ranked by, and what cannot pass 100 %.
-    /// A gain of +300 % is a share of 75 %, one of +400 % a share of 80 %.
+    /// A gain of +300 % is a share of 75 %, one of +400 % a share of 80 %. The mean latency at a rate changes by as much.
     pub fn share_error_points(&self) -> Option<f64> {
-        let share = |gain: f64| gain / (1.0 + gain);
-        let error = share(self.predicted?) - share(self.achieved.as_ref()?.gain);
+        let error = latency_change(self.achieved.as_ref()?.gain) - latency_change(self.predicted?);
         error.is_finite().then_some(100.0 * error)
+    }
+
+    /// Predicted against achieved change of the mean latency, in percentage points, at a rate that is carried.
+    fn latency_error_points(&self) -> Option<f64> {
+        self.share_error_points().filter(|_| self.at_rate)
     }
 }
 
@@ -305,7 +307,8 @@ pub fn table(rows: &[Row]) -> String {
 
 /// Predicted and achieved gain as told, in percent.
 pub fn gains(row: &Row) -> String {
-    let percent = |gain: Option<f64>| gain.map_or("-".to_string(), |g| format!("{:+.0} %", 100.0 * row.told(g)));
+    let percent =
+        |gain: Option<f64>| gain.map_or("-".to_string(), |g| format!("{:+.0} %", 100.0 * told_change(g, row.at_rate)));
     let of = if row.at_rate { "latency " } else { "" };
     match (row.predicted, &row.achieved) {
         (None, None) => String::new(),
@@ -357,6 +360,11 @@ pub fn summary(rows: &[Row]) -> Vec<String> {
             "median error of the predicted gain: {points:.0} points, over {cases} cases; of the throughput that follows from it: \
              {:.0} %; of the share of the limit that it is: {share:.1} points",
             100.0 * throughput
+        ));
+    }
+    if let Some((points, cases)) = off(Row::latency_error_points) {
+        lines.push(format!(
+            "at a rate that is carried, that of the mean latency: {points:.1} points, over {cases} cases"
         ));
     }
     if let Some((points, cases)) = off(Row::small_gain_error_points) {
@@ -459,8 +467,14 @@ the gain that was got is known to 3 points itself (median half of its 95 % inter
         assert_eq!(doubled(1.01).small_gain_error_points(), None);
         let at_rate = Row { at_rate: true, predicted: Some(19.0), ..doubled(99.0) };
         assert_eq!(gains(&at_rate), "latency -95 %, -99 %");
-        assert!(at_rate.gain_error_points().is_some_and(|points| (points - 4.0).abs() < 1e-9));
-        assert_eq!(at_rate.throughput_error(), None, "no more requests come");
+        assert!(at_rate.latency_error_points().is_some_and(|points| (points + 4.0).abs() < 1e-9));
+        assert_eq!(rows[0].latency_error_points(), None, "its gain is of throughput");
+        let in_throughput = (at_rate.gain_error_points(), at_rate.throughput_error(), at_rate.gain_known_points());
+        assert_eq!(in_throughput, (None, None, None), "no more requests come");
+        let both = summary(&[rows[0].clone(), at_rate]);
+        let want = "at a rate that is carried, that of the mean latency: 4.0 points, over 1 cases";
+        assert!(both.iter().any(|line| line == want), "{both:?}");
+        assert!(both.iter().any(|line| line.contains("predicted gain: 5 points, over 1 cases")), "{both:?}");
         let calm = Row { case: "idle".into(), healthy: true, outcome: Outcome::Right, ..rows[0].clone() };
         let alarm = Row { outcome: Outcome::FalseAlarm, ..calm.clone() };
         assert_eq!(

@@ -76,8 +76,9 @@ fn check(hop: &Hop<'_>) -> Result<Judgement, Gap> {
     let waiting = at.delay_and_run()?.0 / at.in_flight()?;
     let for_strangers = strangers.value / (strangers.value + waited_for_of_stack(hop)?);
     // At a rate, what comes while its workers wait lies there unread meanwhile.
-    let unread = if carries_a_rate(hop) { hop.lying_unread().ok() } else { None };
-    let share = if full && !carries_a_rate(hop) {
+    let at_rate = carries_a_rate(hop);
+    let unread = if at_rate { hop.lying_unread().ok() } else { None };
+    let share = if full && !at_rate {
         delay.value * for_strangers * wanted.value * (1.0 - at.stalled_share())
     } else {
         waiting.min(taken).max(unread.as_ref().map_or(0.0, |unread| unread.value * for_strangers))

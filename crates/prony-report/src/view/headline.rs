@@ -7,7 +7,7 @@ use super::stack::objective;
 use super::{Figure, Headline, Tone, diagnosis, limit, positive, proof};
 use crate::{names, number};
 use prony_model::Nanos;
-use prony_model::diagnosis::{Confidence, Verdict, latency_change};
+use prony_model::diagnosis::{Confidence, Verdict, told_change};
 use prony_model::proof::{Proof, ProofVerdict};
 use prony_model::run::{Level, Purpose, Run, RunEnd, Trial};
 use prony_model::stack::Slo;
@@ -142,7 +142,7 @@ fn figures(run: &Run) -> Vec<Figure> {
         if let (Some(gain), None) = (verdict.predicted_gain, &run.proof) {
             let first = run.diagnosis.iter().flat_map(|d| &d.remedies).find_map(|r| r.knob.as_ref());
             // What answers so much sooner takes so much less time.
-            let change = |gain: f64| number::change(if verdict.at_rate { latency_change(gain) } else { gain });
+            let change = |gain: f64| number::change(told_change(gain, verdict.at_rate));
             let name = if verdict.at_rate { "mended latency" } else { "predicted gain" };
             let interval = match (verdict.predicted_gain_low, verdict.predicted_gain_high) {
                 (Some(low), Some(high)) if verdict.at_rate => format!("{} to {}", change(high), change(low)),
